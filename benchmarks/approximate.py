@@ -41,10 +41,10 @@ from rejoinder.arrays import FloatArray
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.splits import split_of
 from rejoinder.progress import track
-from rejoinder.retrieval.ann import EF_CONSTRUCTION, LINKS, MEASURED_AT, library
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.scan import Scores, exact_scores, search
+from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS, MEASURED_AT, library
+from rejoinder.stores.scan import Scores, exact_scores, search
 
 TURN = 25
 """Queries after which the next program has its turn."""

@@ -27,9 +27,9 @@ from common import read_texts, use_threads, write_result
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.environment import keep_memory
-from rejoinder.retrieval.ann import library
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.scan import search
+from rejoinder.stores.ann import library
+from rejoinder.stores.scan import search
 
 BEST, AT_ONCE = 10, 1024
 FLAT, EXACT, SCAN = "FAISS, flat float32", "ours, float32", "ours, 8 bits"

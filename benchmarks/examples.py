@@ -31,9 +31,9 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError
+from rejoinder.retrieval.encoding.scoring import encode_conversations, encode_views
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
-from rejoinder.retrieval.scoring import encode_conversations, encode_views
 from rejoinder.text.background import background
 
 ASKED = 3000

@@ -24,12 +24,12 @@ import torch
 import rejoinder
 from common import read_texts, write_result
 from rejoinder.progress import track
-from rejoinder.retrieval.ann import library
-from rejoinder.retrieval.stores import Store
+from rejoinder.retrieval.milvus import Store
+from rejoinder.stores.ann import library
 
 BEST = 10
 REOPEN = (
-    "import sys; from rejoinder.retrieval.stores import Store;"
+    "import sys; from rejoinder.retrieval.milvus import Store;"
     " print(Store.open(sys.argv[1]).count())"
 )
 

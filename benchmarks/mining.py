@@ -35,7 +35,7 @@ from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.curation.mining import Mining, mine_examples
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.retrieval.templates import mask
+from rejoinder.retrieval.encoding.templates import mask
 
 SIZES = (10, 20, 40, 100, 200)
 REAL = ("taskmaster4_coffee", "multiwoz21_valtest", "dstc11_track5_val")

@@ -30,9 +30,9 @@ import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.open import open_encoder
-from rejoinder.retrieval.manifest import VECTORS
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.scan import Array, exact_scores
+from rejoinder.stores.manifest import VECTORS
+from rejoinder.stores.scan import Array, exact_scores
 
 AT_ONCE = 1 << 16
 BEST = (1, 10, 100)

@@ -40,8 +40,8 @@ from common import use_threads, write_result
 from limit import best_rate
 from rejoinder.arrays import FloatArray
 from rejoinder.environment import keep_memory
-from rejoinder.retrieval.scan import Rows, all_scores, search
-from rejoinder.retrieval.writing import longest_of
+from rejoinder.stores.scan import Rows, all_scores, search
+from rejoinder.stores.writing import longest_of
 
 TOPICS, LENGTH = 1000, 7.75
 """Topics of the candidates; length of a vector: the product of two is at most 60."""

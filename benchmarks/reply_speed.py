@@ -45,8 +45,8 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import choose_precision, pack_linears
 from rejoinder.networks.poly import BiEncoderConfig, CrossEncoderConfig, PolyEncoderConfig
-from rejoinder.retrieval.scan import Rows, search
-from rejoinder.retrieval.writing import longest_of
+from rejoinder.stores.scan import Rows, search
+from rejoinder.stores.writing import longest_of
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 

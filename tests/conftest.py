@@ -29,6 +29,6 @@ def _no_cache():
     """Encoders of tests share names and fingerprints; nothing is kept in the user's folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "rejoinder.retrieval.background.cached_vectors", lambda _, compute: compute()
+            "rejoinder.retrieval.encoding.background.cached_vectors", lambda _, compute: compute()
         )
         yield

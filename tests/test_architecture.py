@@ -34,7 +34,8 @@ GROUPS = [
     ("text", "corpora"),
     ("networks",),
     ("encoders",),
-    ("evaluation", "retrieval"),
+    ("evaluation", "stores"),
+    ("retrieval",),
     ("training",),
     ("curation", "intents"),
     ("serving", "cluster", "runtime", "integrations", "lab"),
@@ -190,6 +191,41 @@ def test_no_module_imports_itself_by_way_of_others():
     graphlib.TopologicalSorter(
         {name: others - {"rejoinder"} for name, others in graph.items()}
     ).prepare()
+
+
+def arrows() -> set[tuple[Path, Path]]:
+    """The imports of one module by another, by their files."""
+    names = {module_name(path): path for path in MODULES}
+    return {
+        (path, names[module])
+        for path in MODULES
+        for _, imported in imports(path, ast.walk(parse(path)))
+        for module in (imported, imported.rpartition(".")[0])
+        if module in names and names[module] not in (path, SOURCE / "__init__.py")
+    }
+
+
+def test_no_room_has_more_than_forty_arrows_among_its_files():
+    inside = collections.Counter(
+        path.parent.relative_to(SOURCE).as_posix()
+        for path, other in arrows()
+        if path.parent == other.parent
+    )
+    assert {room: count for room, count in inside.items() if count > 40} == {}
+
+
+def test_rooms_within_a_room_import_in_one_direction():
+    """A folder's own files are one place of it, each folder in it another."""
+    graph = collections.defaultdict(set)
+    for path, other in arrows():
+        own, theirs = path.relative_to(SOURCE).parts, other.relative_to(SOURCE).parts
+        depth = next(place for place, pair in enumerate(zip(own, theirs)) if pair[0] != pair[1])
+        folder = own[:depth]
+        place = own[depth] if len(own) > depth + 1 else ""
+        target = theirs[depth] if len(theirs) > depth + 1 else ""
+        if folder and place != target:
+            graph[*folder, place].add((*folder, target))
+    graphlib.TopologicalSorter(graph).prepare()
 
 
 def test_a_room_says_what_it_is_and_no_more_in_its_init():

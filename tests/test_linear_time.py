@@ -20,7 +20,8 @@ from rejoinder.corpora.tables import find_delimiter, fold, named_delimiter
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
 from rejoinder.mail_quotes import newest_text
-from rejoinder.retrieval import scoring, templates
+from rejoinder.retrieval.encoding import scoring
+from rejoinder.retrieval.encoding import templates
 from rejoinder.text import ngrams, subwords
 from rejoinder.text.tokens import tokens
 from rejoinder.text.courtesy import asks

@@ -46,9 +46,10 @@ ASGI = {("serving/bodies.py", "serving/guard.py")}
 OF_SEARCH = {
     ("encoders/torch.py", "encoders/conversation.py"),
     ("retrieval/replies.py", "retrieval/reader.py"),
+    ("retrieval/replies.py", "stores/segments.py"),
 }
 OF_MINING = {"cli/learning.py", "curation/chats.py"}  # the chats are read by a generator
-SEARCH = ("retrieval/", "encoders/conversation.py", "encoders/torch.py")
+SEARCH = ("retrieval/", "stores/", "encoders/conversation.py", "encoders/torch.py")
 
 
 def named_in(path):
@@ -149,7 +150,7 @@ def test_a_message_goes_through_the_files_that_are_named(tmp_path):
     index = rejoinder.Index.build(model, ["We open at nine.", "By card."], tmp_path / "index")
     with traced(*SEARCH) as calls:
         index.search([["Hello!", "When do you open?"]], k=1, no_repeat=True)
-    assert {file for call in calls for file in call} == set(named) - {"cli/retrieval.py", "retrieval/ann.py"}
+    assert {file for call in calls for file in call} == set(named) - {"cli/retrieval.py"}
     assert going_back(calls, named) == OF_SEARCH
 
 
@@ -220,7 +221,7 @@ def test_mining_goes_through_the_files_that_are_named_and_through_none_twice(tmp
     ]
     chats.write_text("".join(json.dumps(line) + "\n" for line in lines))
     model = rejoinder.load("convert-small")
-    with traced("curation/", "retrieval/") as calls:
+    with traced("curation/", "retrieval/", "encoders/vectors.py") as calls:
         mined = rejoinder.mine(chats, model)
     assert [reply.text for reply in mined.replies] == ["We open at nine."]
     assert {file for call in calls for file in call} == set(named) - OF_MINING

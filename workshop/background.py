@@ -1,4 +1,4 @@
-"""Everyday messages that belong to no reply, for `rejoinder.retrieval.scoring` and intents.
+"""Everyday messages that belong to no reply, for the heads of indexes and for intents.
 
 `REJOINDER_DATA=DATA python -m workshop.background` draws messages of many kinds from the open
 conversations, adds questions to bots of any trade (`workshop/questions.txt`), commands to voice

@@ -8,7 +8,7 @@ from __future__ import annotations
 import rejoinder
 from rejoinder.cache import write_vectors
 from rejoinder.encoders.bundled import BUNDLED, FOLDER
-from rejoinder.retrieval.background import COMPUTED, file_name
+from rejoinder.retrieval.encoding.background import COMPUTED, file_name
 from rejoinder.text.background import background
 
 

@@ -15,7 +15,7 @@ from rejoinder.encoders.bundled import weights
 from rejoinder.encoders.onnx import MANIFEST
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import read_manifest
+from rejoinder.stores.manifest import read_manifest
 from tests.retrieval.conftest import HashEncoder
 
 BIG, WIDE = "9" * 5_000, str(2**70)

@@ -12,7 +12,7 @@ from rejoinder.encoders import multilingual
 from rejoinder.encoders.open import load
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
 from rejoinder.intents.data import IntentData, TrainingTexts
-from rejoinder.retrieval.background import texts_for
+from rejoinder.retrieval.encoding.background import texts_for
 from rejoinder.retrieval.index import Index
 from rejoinder.text.background import background, multilingual_background
 from rejoinder.text.languages import are_mostly_english, is_english

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.retrieval import ann
-from rejoinder.retrieval.calibration import Calibration, read_calibration
+from rejoinder.stores import ann
+from rejoinder.retrieval.calibration import read_calibration
+from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import MANIFEST, Manifest
+from rejoinder.stores.manifest import MANIFEST, Manifest
 from rejoinder.retrieval.options import SearchOptions
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash

@@ -6,7 +6,7 @@ import pytest
 import rejoinder
 from rejoinder import cache
 from rejoinder.encoders.bundled import BUNDLED, FOLDER
-from rejoinder.retrieval import background as vectors
+from rejoinder.retrieval.encoding import background as vectors
 from rejoinder.text.background import background
 
 

@@ -9,10 +9,12 @@ from sklearn.preprocessing import StandardScaler
 
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError
-from rejoinder.retrieval.calibration import _regression, fit_logistic
-from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate, read_calibration
+from rejoinder.retrieval.calibration import _regression
+from rejoinder.retrieval.encoding.confidence import fit_logistic
+from rejoinder.retrieval.calibration import CalibratedIndex, calibrate, read_calibration
+from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import CALIBRATION
+from rejoinder.stores.manifest import CALIBRATION
 from rejoinder.retrieval.replies import Reply
 from tests.retrieval.conftest import HashEncoder
 

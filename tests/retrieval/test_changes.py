@@ -13,10 +13,10 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval import reader as reader_module
-from rejoinder.retrieval import writing
+from rejoinder.stores import writing
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import MANIFEST, Manifest, model_record
-from rejoinder.retrieval.scan import exact_scores
+from rejoinder.stores.manifest import MANIFEST, Manifest, model_record
+from rejoinder.stores.scan import exact_scores
 from tests.retrieval.conftest import HashEncoder
 
 FILES = Path("/proc/self/fd")
@@ -220,7 +220,7 @@ def crash(*_args, **_kwargs):
 
 STEPS = {
     "while encoding": lambda patch: patch.setattr(HashEncoder, "encode_responses", crash),
-    "while writing": lambda patch: patch.setattr("rejoinder.retrieval.writing.longest_of", crash),
+    "while writing": lambda patch: patch.setattr("rejoinder.stores.writing.longest_of", crash),
     "before the folder is in place": lambda patch: patch.setattr(Path, "rename", crash),
     "before the manifest is written": lambda patch: patch.setattr(Manifest, "write", crash),
     "before the manifest is in place": lambda patch: patch.setattr(Path, "replace", crash),

@@ -17,12 +17,12 @@ from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
-from rejoinder.retrieval import scoring
+from rejoinder.retrieval.encoding import scoring
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import read_manifest
+from rejoinder.stores.manifest import read_manifest
 from rejoinder.retrieval.options import ANY_SCORE
-from rejoinder.retrieval.scoring import Views
+from rejoinder.retrieval.encoding.scoring import Views
 from rejoinder.retrieval.search import Cascade
 from tests.logs import log_of
 from tests.retrieval.conftest import HashEncoder
@@ -141,7 +141,7 @@ def test_what_counts_of_replies_is_decided_by_a_build_and_by_learning(encoder, t
     index.delete(range(4, len(whole)))
     learn(index, log_of(index))
     assert index.manifest.head is None
-    monkeypatch.setattr("rejoinder.retrieval.head.MOST_ANSWERS", len(texts) - 1)
+    monkeypatch.setattr("rejoinder.retrieval.encoding.head.MOST_ANSWERS", len(texts) - 1)
     assert Index.build(encoder, texts, tmp_path / "many").manifest.head is None
 
 

@@ -8,11 +8,11 @@ import pytest
 
 import rejoinder
 from rejoinder.corpora.schema import Candidate
-from rejoinder.retrieval import scoring
+from rejoinder.retrieval.encoding import scoring
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import MANIFEST
+from rejoinder.stores.manifest import MANIFEST
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
-from rejoinder.retrieval.scoring import Views
+from rejoinder.retrieval.encoding.scoring import Views
 from rejoinder.text.overlap import word_overlap, word_set
 from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
 from tests.retrieval.test_examples import views as made_views

@@ -16,9 +16,9 @@ from rejoinder.encoders.persistence import load
 from rejoinder.environment import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import MANIFEST
+from rejoinder.stores.manifest import MANIFEST
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.queries import check_rows
+from rejoinder.encoders.vectors import check_rows
 from rejoinder.retrieval.replies import Reply
 from tests.corpora.jobs import Watched
 from tests.encoders.conftest import saved

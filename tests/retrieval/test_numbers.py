@@ -7,7 +7,8 @@ import pytest
 
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
-from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate
+from rejoinder.retrieval.calibration import CalibratedIndex, calibrate
+from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.search import Cascade
 from tests.retrieval.conftest import HashEncoder

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.retrieval.templates import PLACEHOLDER, Frames, mask, tokens_of, with_placeholders
+from rejoinder.retrieval.encoding.templates import PLACEHOLDER, Frames, mask, tokens_of, with_placeholders
 
 TEXTS = st.text("aA1.,:;!? #-@<>{}/€$\n", max_size=60) | st.text(max_size=60)
 

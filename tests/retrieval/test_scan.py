@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.encoders.vectors import ContextVectors
-from rejoinder.retrieval import scan as module
-from rejoinder.retrieval.scan import Rows, all_scores, exact_scores, search
-from rejoinder.retrieval.writing import longest_of
+from rejoinder.stores import scan as module
+from rejoinder.stores.scan import Rows, all_scores, exact_scores, search
+from rejoinder.stores.writing import longest_of
 
 
 def attended(rows, contexts, present=None):

@@ -13,10 +13,10 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import Manifest
+from rejoinder.stores.manifest import Manifest
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.search import Cascade
-from rejoinder.retrieval.stores import Store, open_index
+from rejoinder.retrieval.milvus import Store, open_index
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 from tests.retrieval.test_changes import CONTEXTS, A, B, CrashError, crash
@@ -105,7 +105,7 @@ def test_contexts_of_several_vectors(make, tmp_path):
 
 
 def test_an_engine_encodes(make, monkeypatch):
-    monkeypatch.setattr("rejoinder.retrieval.writing._worker_model", lambda *_: HashEncoder())
+    monkeypatch.setattr("rejoinder.retrieval.encoding.batches._worker_model", lambda *_: HashEncoder())
     assert answers(make(engine=LocalEngine())) == answers(make(name="other"))
 
 

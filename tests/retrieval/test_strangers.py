@@ -10,7 +10,7 @@ import pytest
 
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import (
+from rejoinder.stores.manifest import (
     Manifest,
     ModelRecord,
     are_in,

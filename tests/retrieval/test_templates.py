@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.templates import plain
+from rejoinder.retrieval.encoding.templates import plain
 from tests.retrieval.conftest import HashEncoder
 
 WHOLE = """Hi {{contact.first_name}},

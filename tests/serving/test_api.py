@@ -20,7 +20,7 @@ from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.retrieval.calibration import Calibration
+from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
 from rejoinder.serving.answers import Answers, Sources
@@ -277,7 +277,7 @@ def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
 
 @pytest.mark.skipif(not FILES.exists(), reason="Linux tells what a process has open")
 def test_a_refused_change_leaves_no_file_open(answers, monkeypatch):
-    monkeypatch.setattr("rejoinder.retrieval.replies.IN_MEMORY", 0)
+    monkeypatch.setattr("rejoinder.stores.segments.IN_MEMORY", 0)
     computing = Computing(answers.sources, answers)
     gc.disable()
     try:

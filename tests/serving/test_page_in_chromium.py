@@ -14,7 +14,7 @@ from rejoinder.corpora.recognition import read_candidates
 from rejoinder.curation.editing import Editor
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.retrieval.calibration import Calibration
+from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import ServerSettings, make_app

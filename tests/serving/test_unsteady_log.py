@@ -211,7 +211,7 @@ def test_what_a_failing_disk_refuses_is_not_there(server, sources, name, at, err
 @pytest.mark.parametrize("name", REQUESTS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_manifest_that_cannot_be_replaced_is_no_change(server, sources, monkeypatch, name, when):
-    from rejoinder.retrieval.manifest import Manifest
+    from rejoinder.stores.manifest import Manifest
 
     write, before = Manifest.write, state(sources.index)
 

@@ -62,8 +62,8 @@ def _write(
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the model; return facts about it and the lines to print."""
     from rejoinder.encoders.export import folder as export
-    from rejoinder.encoders.export.onnx import export_onnx
     from rejoinder.encoders.export import sentence_module
+    from rejoinder.encoders.export.onnx import export_onnx
 
     if form == "sentence-transformers":
         result = sentence_module.export_sentence_transformers(

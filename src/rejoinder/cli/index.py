@@ -31,8 +31,8 @@ from rejoinder.progress import Advance, note, track
 if TYPE_CHECKING:
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.manifest import Manifest
-    from rejoinder.retrieval.stores import Store
+    from rejoinder.retrieval.milvus import Store
+    from rejoinder.stores.manifest import Manifest
 
 RECALL = 0.95
 CONTEXTS = 1000
@@ -131,8 +131,8 @@ def build(
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.manifest import check_target
-    from rejoinder.retrieval.stores import Store
+    from rejoinder.retrieval.milvus import Store
+    from rejoinder.stores.manifest import check_target
 
     source = ReplyFile(replies, split, limit, deduplicate, parse_settings(settings))
     if dry_run:
@@ -199,8 +199,8 @@ def add(
 
     Example: rejoinder index add replies.index more.txt
     """
-    from rejoinder.retrieval.manifest import read_manifest
     from rejoinder.retrieval.replacement import KnownIds, positions_by_id, replace_replies
+    from rejoinder.stores.manifest import read_manifest
 
     source = ReplyFile(replies, None, None, deduplicate, parse_settings(settings))
     named = named_model() or ("" if ray is None else read_manifest(folder).model.locate(folder))
@@ -239,7 +239,7 @@ def delete(
 
     Example: rejoinder index delete replies.index 17 --id parking
     """
-    from rejoinder.retrieval.stores import open_index as open_bare
+    from rejoinder.retrieval.milvus import open_index as open_bare
 
     if not positions and not ids:
         raise InputError(
@@ -261,7 +261,7 @@ def compact(folder: IndexFolder, as_json: Json = False) -> None:
     Example: rejoinder index compact replies.index
     """
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.stores import open_index as open_bare
+    from rejoinder.retrieval.milvus import open_index as open_bare
 
     opened = open_bare(folder)
     if not isinstance(opened, Index):
@@ -287,7 +287,7 @@ def reencode(
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.manifest import check_target
+    from rejoinder.stores.manifest import check_target
 
     with _engine(ray, output, model) as engine:
         check_target(output, overwrite=overwrite)

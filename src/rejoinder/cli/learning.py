@@ -241,8 +241,8 @@ def feedback(
     --delete before=2026-01-31
     """
     from rejoinder.curation.feedback import FeedbackLog
-    from rejoinder.retrieval.manifest import read_manifest
     from rejoinder.settings import parse_setting
+    from rejoinder.stores.manifest import read_manifest
 
     conditions = _conditions(delete or [])
     read_manifest(folder)
@@ -258,7 +258,7 @@ def _erase(folder: Path, conditions: Mapping[str, Any]) -> Erased:
     from rejoinder.curation.erasure import erase
     from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval import stores
+    from rejoinder.retrieval import milvus as stores
     from rejoinder.retrieval.index import Index
 
     opened = stores.open_index(folder)

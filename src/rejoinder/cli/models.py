@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.stores import Store
+    from rejoinder.retrieval.milvus import Store
 from rejoinder.cli.arguments import SplitOption
 
 # examples per call, except for BM25, whose scores depend on all candidates of a call
@@ -140,7 +140,7 @@ def _short(value: object) -> str:
 
 def named_model() -> str | None:
     """Return the model in the environment, by which an index or a classifier is opened."""
-    from rejoinder.retrieval.manifest import MODEL
+    from rejoinder.stores.manifest import MODEL
 
     return os.environ.get(MODEL) or None
 
@@ -152,7 +152,7 @@ def open_index(folder: Path, *, light: bool = False, device: str = "cpu") -> Ind
     """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval import stores
+    from rejoinder.retrieval import milvus as stores
 
     index = stores.open_index(folder)
     model = named_model() or index.manifest.model.locate(folder)

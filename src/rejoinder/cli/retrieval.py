@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
     from rejoinder.retrieval.calibration import Answer
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.milvus import Store
     from rejoinder.retrieval.options import SearchOptions
     from rejoinder.retrieval.search import Cascade
-    from rejoinder.retrieval.stores import Store
 
 AnyIndex: TypeAlias = "Index | Store | Cascade"
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"

@@ -21,7 +21,7 @@ from rejoinder.curation.examples import with_examples
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.matching import Match, match
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.head import check_takes_examples
+from rejoinder.retrieval.encoding.head import check_takes_examples
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rejoinder.corpora.keys import text_key, words_of
 from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.templates import PLACEHOLDER
+from rejoinder.retrieval.encoding.templates import PLACEHOLDER
 from rejoinder.text.alignment import align
 
 NEWEST = 4  # messages of a conversation that become an example

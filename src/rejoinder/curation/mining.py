@@ -28,12 +28,12 @@ from rejoinder.curation.matching import NEWEST
 from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vectors import check_rows
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.background import mean_background
-from rejoinder.retrieval.queries import check_rows
-from rejoinder.retrieval.templates import Frames, mask, plain, with_placeholders
+from rejoinder.retrieval.encoding.background import mean_background
+from rejoinder.retrieval.encoding.templates import Frames, mask, plain, with_placeholders
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from rejoinder.curation.matching import NEWEST, ReplyMatcher
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError
 from rejoinder.retrieval.reader import IndexReader
-from rejoinder.retrieval.replies import value_texts
+from rejoinder.stores.segments import value_texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,14 @@ from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval import scoring
-from rejoinder.retrieval.background import encode_background
-from rejoinder.retrieval.familiarity import ViewWords
-from rejoinder.retrieval.head import encode_replies
+from rejoinder.retrieval.encoding import scoring
+from rejoinder.retrieval.encoding.background import encode_background
+from rejoinder.retrieval.encoding.batches import read_as
+from rejoinder.retrieval.encoding.familiarity import ViewWords
+from rejoinder.retrieval.encoding.head import encode_replies
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
-from rejoinder.retrieval.scan import Scores
-from rejoinder.retrieval.writing import read_as
+from rejoinder.stores.scan import Scores
 from rejoinder.text.background import background
 
 PRECISION = 0.9

@@ -24,10 +24,10 @@ from rejoinder.curation.feedback import Entry, FeedbackLog, Taken
 from rejoinder.documents import Bars, Block, Document, Table, Text
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import import_extra
-from rejoinder.retrieval.background import encode_background
-from rejoinder.retrieval.head import takes_examples
+from rejoinder.retrieval.encoding.background import encode_background
+from rejoinder.retrieval.encoding.head import takes_examples
+from rejoinder.retrieval.encoding.scoring import encode_conversations, whitening_matrix
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.scoring import encode_conversations, whitening_matrix
 
 SHOWN = 20  # rows of each list
 MOST_MESSAGES = 2000  # that are encoded, the newest

@@ -133,3 +133,8 @@ def encode_queries(
         return check_vectors(queries, "context", len(contexts))
     check_vectors(queries.vectors, "context", len(contexts))
     return queries
+
+
+def has_unit_vectors(encoder: DualEncoder | None) -> bool:
+    """Return whether vectors of another length than 1 are a sign of a diverged training."""
+    return encoder is None or encoder.unit_length

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
 
+_LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a little
+
 
 @dataclass(frozen=True, slots=True)
 class ContextVectors:
@@ -93,3 +95,37 @@ def attended(products: npt.NDArray[Any], sharpness: float = 1.0) -> npt.NDArray[
         axis=1
     )
     return scores
+
+
+def check_rows(
+    vectors: npt.NDArray[Any],
+    what: str,
+    first: int = 0,
+    *,
+    count: int | None = None,
+    size: int = 0,
+    unit: bool = True,
+) -> FloatArray:
+    """Return vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
+
+    n is `count` and d the `size`, if these are known. The error names the first row that cannot be
+    used by `what` and its number, counted from `first`.
+    """
+    rows = check_vectors(vectors, what, count)
+    if rows.ndim != 2 or (len(rows) and not rows.shape[1]):
+        raise InputError(
+            f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}"
+        )
+    if size not in (0, rows.shape[1]):
+        raise InputError(f"vectors of size {rows.shape[1]}; those of the index have {size}")
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+    near_one = np.abs(lengths - 1) < _LONGEST_UNIT - 1
+    is_good = (lengths == 0) | near_one if unit else np.isfinite(lengths)
+    if not is_good.all():
+        row = int(np.flatnonzero(~is_good)[0])
+        reason = "its training may have diverged" + (", or it does not normalise" if unit else "")
+        raise InputError(
+            f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}"
+            f"{', not 1' if unit else ''}: {reason}; use another model"
+        )
+    return rows

@@ -28,9 +28,9 @@ from rejoinder.intents.heads import (
     head_from,
 )
 from rejoinder.intents.refusal import Rejection
-from rejoinder.retrieval.manifest import MODEL, ModelRecord, model_record
 from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate
+from rejoinder.stores.manifest import MODEL, ModelRecord, model_record
 
 FORMAT = 2
 

@@ -7,10 +7,8 @@ was, alone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,51 +19,23 @@ from rejoinder.conversations import Conversation, check_count
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import atomic_file, is_altered, parse_json, signed
+from rejoinder.files import is_altered, parse_json
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.manifest import CALIBRATION, Manifest
+from rejoinder.retrieval.encoding.confidence import (
+    FORMAT,
+    LEAST,
+    Calibration,
+    Probabilities,
+    score_and_gap,
+)
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.replies import Reply
-from rejoinder.retrieval.scoring import HeldOutScores
 from rejoinder.retrieval.search import Searcher
+from rejoinder.stores.manifest import CALIBRATION
 
 FOLDS = 5
-# conversations with a right best reply, and with a wrong one, from which a calibration is fitted
-LEAST = 10
-NEWTON_STEPS = 50
-TOLERANCE = 1e-6  # of the gradient
-TINY = 1e-9
+
 _BATCH = 256
-FORMAT = 1
-Probabilities = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """p = 1 / (1 + exp(-(score_weight·score + gap_weight·gap + intercept))) for one index."""
-
-    index: str  # fingerprint
-    model: str  # fingerprint
-    history: int | None  # earlier messages that were read at most; see `Index.search`
-    score_weight: float
-    gap_weight: float
-    intercept: float
-
-    def probabilities(self, found: Sequence[Sequence[Reply]]) -> Probabilities:
-        """Return for each list of distinct replies how probably its first is right.
-
-        0 for an empty one.
-        """
-        logits = _features(found) @ [self.score_weight, self.gap_weight] + self.intercept
-        return np.where(
-            [bool(replies) for replies in found], np.exp(-np.logaddexp(0, -logits)), 0.0
-        )
-
-    def save(self, folder: Path) -> None:
-        """Write the calibration into its index's folder, in place of an earlier one."""
-        with atomic_file(folder / CALIBRATION) as part:
-            text = json.dumps(signed({"format": FORMAT, **asdict(self)}), indent=1)
-            part.write_text(text + "\n", encoding="utf-8")
 
 
 class Fit(NamedTuple):
@@ -199,7 +169,7 @@ def calibrate(
                 f"conversations; a calibration needs {LEAST} right and {LEAST} wrong ones: give "
                 "more conversations, or replies that they use"
             )
-    features = _features(found)
+    features = score_and_gap(found)
     folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
     held_out = cross_val_predict(
         regression, features, right, groups=groups, cv=folds, method="predict_proba"
@@ -211,67 +181,6 @@ def calibrate(
         history=history,
     )
     return Fit(calibration, held_out, right, sum(response not in known for response in responses))
-
-
-def from_held_out(held_out: HeldOutScores | None, manifest: Manifest) -> Calibration | None:
-    """Return a calibration of an index by the examples that its head was not fitted to.
-
-    Messages of the background, which no reply answers, are wrong whatever is found. None: there are
-    too few.
-    """
-    if held_out is None:
-        return None
-    right = held_out.right & held_out.is_own
-    if min(right.sum(), (~right).sum()) < LEAST:
-        return None
-    features = np.stack([held_out.best, held_out.gap], axis=1)
-    # The background is larger or smaller than what is asked in earnest; both halves count alike.
-    shares = np.where(
-        held_out.is_own, 1.0, held_out.is_own.sum() / max(1, (~held_out.is_own).sum())
-    )
-    weights, intercept = fit_logistic(features, right, shares)
-    return Calibration(
-        index=manifest.fingerprint,
-        model=manifest.model.fingerprint,
-        history=None,
-        score_weight=float(weights[0]),
-        gap_weight=float(weights[1]),
-        intercept=intercept,
-    )
-
-
-def fit_logistic(
-    features: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], shares: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], float]:
-    """Return weights and intercept of `_regression`, by Newton's method.
-
-    An index is built without scikit-learn, whose import takes longer than the fit of thousands.
-    """
-    mean = features.mean(axis=0)
-    spread = features.std(axis=0)
-    spread[spread == 0] = 1.0
-    x = np.column_stack([(features - mean) / spread, np.ones(len(features))])
-    penalty = np.append(np.ones(features.shape[1]), 0.0)
-    signs = np.where(right, 1.0, -1.0)
-
-    def loss(theta: npt.NDArray[np.float64]) -> float:
-        missed = np.logaddexp(0.0, -signs * (x @ theta))
-        return float(shares @ missed + penalty @ np.square(theta) / 2)
-
-    theta = np.zeros(x.shape[1])
-    for _ in range(NEWTON_STEPS):
-        odds = 1 / (1 + np.exp(-np.clip(x @ theta, -500, 500)))
-        gradient = x.T @ (shares * (odds - right)) + penalty * theta
-        hessian = (x * (shares * odds * (1 - odds))[:, None]).T @ x + np.diag(penalty + TINY)
-        step = np.linalg.solve(hessian, gradient)
-        rate = 1.0
-        while loss(theta - rate * step) > loss(theta) and rate > TINY:
-            rate /= 2
-        theta = theta - rate * step
-        if np.abs(gradient).max() < TOLERANCE:
-            break
-    weights = theta[:-1] / spread
-    return weights, float(theta[-1] - weights @ mean)
 
 
 def _regression() -> Any:
@@ -352,15 +261,3 @@ def _check(calibration: Calibration, index: Searcher) -> None:
 
 def _again(index: Searcher) -> str:
     return f"calibrate again: rejoinder calibrate {index.folder} --data CONVERSATIONS"
-
-
-def _features(found: Sequence[Sequence[Reply]]) -> Probabilities:
-    """Return score and gap of the best replies: (n, 2).
-
-    The gap is 0 where there is no second one.
-    """
-    rows = [
-        [replies[0].score, replies[0].score - replies[:2][-1].score] if replies else [0, 0]
-        for replies in found
-    ]
-    return np.array(rows, dtype=np.float64).reshape(-1, 2)

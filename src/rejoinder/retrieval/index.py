@@ -36,8 +36,8 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track
-from rejoinder.retrieval.ann import MEASURED_ON, build_file, library
-from rejoinder.retrieval.head import (
+from rejoinder.retrieval.encoding.batches import extend, rewrite
+from rejoinder.retrieval.encoding.head import (
     MOST_ANSWERS,
     FittedIndex,
     check_takes_examples,
@@ -46,7 +46,10 @@ from rejoinder.retrieval.head import (
     takes_examples,
     with_head,
 )
-from rejoinder.retrieval.manifest import (
+from rejoinder.retrieval.encoding.scoring import read_head
+from rejoinder.retrieval.reader import IndexReader
+from rejoinder.stores.ann import MEASURED_ON, build_file, library
+from rejoinder.stores.manifest import (
     ApproximateRecord,
     Manifest,
     Method,
@@ -54,10 +57,8 @@ from rejoinder.retrieval.manifest import (
     new_folder,
     read_manifest,
 )
-from rejoinder.retrieval.reader import IndexReader
-from rejoinder.retrieval.replies import Segment
-from rejoinder.retrieval.scoring import read_head
-from rejoinder.retrieval.writing import extend, rewrite, sweep
+from rejoinder.stores.segments import Segment
+from rejoinder.stores.writing import sweep
 
 NOTHING: Positions = np.empty(0, dtype=np.int64)
 

@@ -15,10 +15,7 @@ PENALTY = 1.0
 
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts."""
-    known = [each[-1] for each in reply.examples]
-    if reply.title:
-        known.insert(0, reply.title)
-    return opposed(texts[reply.part], known)
+    return opposed(texts[reply.part], reply.known)
 
 
 def push_back(

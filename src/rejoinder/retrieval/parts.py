@@ -16,7 +16,7 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.retrieval.replies import FilteredIndex, Reply
-from rejoinder.retrieval.scan import Flags, Positions, Scores
+from rejoinder.stores.scan import Flags, Positions, Scores
 from rejoinder.text.courtesy import asks
 
 PENALTY = 0.03

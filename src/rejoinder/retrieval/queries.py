@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import (
@@ -26,7 +25,7 @@ from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.tables import parse_line
 from rejoinder.encoders.protocol import DualEncoder, encode_queries
-from rejoinder.encoders.vectors import ContextVectors, check_vectors
+from rejoinder.encoders.vectors import ContextVectors, check_rows
 from rejoinder.errors import InputError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
@@ -77,9 +76,6 @@ def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversat
 
 def _content(message: Any) -> Any:
     return message.get("content") if isinstance(message, dict) else message
-
-
-_LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a little
 
 
 class Newest(list[Any]):
@@ -211,42 +207,3 @@ def make_queries(
     if forbidden is None:
         forbidden = [frozenset()] * len(rows)
     return Queries(contexts, several.sharpness, inputs, forbidden, rows, foreign)
-
-
-def has_unit_vectors(encoder: DualEncoder | None) -> bool:
-    """Return whether vectors of another length than 1 are a sign of a diverged training."""
-    return encoder is None or encoder.unit_length
-
-
-def check_rows(
-    vectors: npt.NDArray[Any],
-    what: str,
-    first: int = 0,
-    *,
-    count: int | None = None,
-    size: int = 0,
-    unit: bool = True,
-) -> FloatArray:
-    """Return vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
-
-    n is `count` and d the `size`, if these are known. The error names the first row that cannot be
-    used by `what` and its number, counted from `first`.
-    """
-    rows = check_vectors(vectors, what, count)
-    if rows.ndim != 2 or (len(rows) and not rows.shape[1]):
-        raise InputError(
-            f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}"
-        )
-    if size not in (0, rows.shape[1]):
-        raise InputError(f"vectors of size {rows.shape[1]}; those of the index have {size}")
-    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
-    near_one = np.abs(lengths - 1) < _LONGEST_UNIT - 1
-    is_good = (lengths == 0) | near_one if unit else np.isfinite(lengths)
-    if not is_good.all():
-        row = int(np.flatnonzero(~is_good)[0])
-        reason = "its training may have diverged" + (", or it does not normalise" if unit else "")
-        raise InputError(
-            f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}"
-            f"{', not 1' if unit else ''}: {reason}; use another model"
-        )
-    return rows

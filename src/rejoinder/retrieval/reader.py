@@ -19,8 +19,12 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError, shown
 from rejoinder.files import lock_path
-from rejoinder.retrieval.ann import SMALL, FaissIndex
-from rejoinder.retrieval.manifest import (
+from rejoinder.retrieval.encoding.scoring import read_head
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.search import Searcher
+from rejoinder.stores.ann import SMALL, FaissIndex
+from rejoinder.stores.manifest import (
     MANIFEST,
     Manifest,
     Positions,
@@ -30,11 +34,8 @@ from rejoinder.retrieval.manifest import (
     read_manifest,
     read_runs,
 )
-from rejoinder.retrieval.options import Where
-from rejoinder.retrieval.replies import Reply, Segment, texts_of
-from rejoinder.retrieval.scan import Array, Flags, Found, Rows, search
-from rejoinder.retrieval.scoring import read_head
-from rejoinder.retrieval.search import Searcher
+from rejoinder.stores.scan import Array, Flags, Found, Rows, search
+from rejoinder.stores.segments import Segment, texts_of
 
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
@@ -384,6 +385,6 @@ def _open(
     manifest, segments = open_segments(folder, encoder, verify, known)
     if manifest.store:
         raise InputError(
-            f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it"
+            f"the replies of {folder} are in Milvus; rejoinder.retrieval.milvus.Store opens it"
         )
     return manifest, segments

@@ -24,25 +24,19 @@ from rejoinder.documents import Described
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
+from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries, has_unit_vectors
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import lock_path, locked
-from rejoinder.retrieval.familiarity import largest_change, score_change
-from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
+from rejoinder.retrieval.encoding.familiarity import largest_change, score_change
 from rejoinder.retrieval.opposites import opposing, push_back
 from rejoinder.retrieval.options import RERANKED, SearchOptions, Where
 from rejoinder.retrieval.parts import PartsOfIndex, join_parts
-from rejoinder.retrieval.queries import (
-    Queries,
-    encode,
-    has_unit_vectors,
-    make_queries,
-    read_conversations_in_parts,
-)
+from rejoinder.retrieval.queries import Queries, encode, make_queries, read_conversations_in_parts
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
-from rejoinder.retrieval.scan import Found, Scores, exact_scores
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
+from rejoinder.stores.manifest import Manifest, Positions, check_model, read_manifest
+from rejoinder.stores.scan import Found, Scores, exact_scores
 from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
 OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
@@ -218,7 +212,8 @@ class Searcher(Searchable, Described):
             scored = [
                 (
                     numbers,
-                    scores + score_change(text, filtered.reply(int(numbers[0]), 0.0), word_weight),
+                    scores
+                    + score_change(text, filtered.reply(int(numbers[0]), 0.0).known, word_weight),
                 )
                 if len(numbers)
                 else (numbers, scores)

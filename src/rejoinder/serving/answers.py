@@ -30,16 +30,16 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import CALIBRATION, MANIFEST, read_manifest
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import forbidden_keys, keep_subjects
 from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
-from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Reports, UsageReport
+from rejoinder.stores.manifest import CALIBRATION, MANIFEST, read_manifest
+from rejoinder.stores.scan import all_scores
 from rejoinder.text.messages import refusal
 from rejoinder.text.tokenizer import encode_messages
 

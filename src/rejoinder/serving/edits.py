@@ -22,8 +22,8 @@ from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import read_manifest
 from rejoinder.serving.answers import Answers
+from rejoinder.stores.manifest import read_manifest
 
 MAX_SEGMENTS = 50
 SEGMENT_BYTES = 4 << 20

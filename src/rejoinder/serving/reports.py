@@ -22,7 +22,7 @@ from rejoinder.curation.usage import usage, usage_document
 from rejoinder.evaluation.plots import project
 from rejoinder.files import atomic_file
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import MAP
+from rejoinder.stores.manifest import MAP
 
 AGE = 60.0  # seconds from which a report is computed anew, and a map of an index that has changed
 MOST = 1_500  # replies on a map, evenly spaced among all: t-SNE takes about five seconds for them

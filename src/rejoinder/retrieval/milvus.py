@@ -27,15 +27,21 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
 from rejoinder.corpora.schema import Candidate
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder, has_unit_vectors
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError, shown
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
-from rejoinder.retrieval.head import fit_replies, needs_head, write_head
+from rejoinder.retrieval.encoding.batches import encoded_batches
+from rejoinder.retrieval.encoding.head import fit_replies, needs_head, write_head
+from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import (
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.reader import open_segments
+from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.search import Searcher
+from rejoinder.stores.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
+from rejoinder.stores.manifest import (
     DATABASE,
     Manifest,
     Positions,
@@ -45,14 +51,8 @@ from rejoinder.retrieval.manifest import (
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.options import Where
-from rejoinder.retrieval.queries import has_unit_vectors
-from rejoinder.retrieval.reader import open_segments
-from rejoinder.retrieval.replies import Line, Reply, texts_of, value_texts
-from rejoinder.retrieval.scan import Flags, Found, exact_scores
-from rejoinder.retrieval.scoring import read_head
-from rejoinder.retrieval.search import Searcher
-from rejoinder.retrieval.writing import encoded_batches
+from rejoinder.stores.scan import Flags, Found, exact_scores
+from rejoinder.stores.segments import Line, texts_of, value_texts
 
 EMBEDDED = "milvus"  # in place of an address: the database is a file in the index's folder
 LEAST_EFFORT = 2048  # of a search in the graph (ef): nearly all find the ten best of 100,000

@@ -14,19 +14,19 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from rejoinder.corpora.schema import Candidate
-from rejoinder.retrieval.replies import Reply
-from rejoinder.retrieval.scan import Flags, Positions, Scores
-from rejoinder.retrieval.scoring import WORD_WEIGHT, Views, view_contexts
+from rejoinder.retrieval.encoding.scoring import WORD_WEIGHT, Views, view_contexts
+from rejoinder.stores.scan import Flags, Positions, Scores
 from rejoinder.text.overlap import word_overlap, word_set
 
 TYPICAL_OVERLAP = 0.4  # of a message with its reply, at which a score stays as it is
 
 
-def score_change(text: str, reply: Reply, weight: float) -> float:
-    """Return what the scores of all replies to a message change by, of which one is the best."""
-    titles = (reply.title,) if reply.title else ()
-    texts = (*titles, *(example[-1] for example in reply.examples))
-    return _change(text, _words(texts), weight, is_known=bool(texts))
+def score_change(text: str, known: tuple[str, ...], weight: float) -> float:
+    """Return what the scores of all replies to a message change by.
+
+    `known` are the titles and examples of the best reply.
+    """
+    return _change(text, _words(known), weight, is_known=bool(known))
 
 
 def largest_change(weight: float) -> float:

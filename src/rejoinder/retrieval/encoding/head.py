@@ -18,11 +18,13 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, Track, no_track, silent
-from rejoinder.retrieval import scoring
-from rejoinder.retrieval.background import encode_background
-from rejoinder.retrieval.calibration import from_held_out
-from rejoinder.retrieval.familiarity import ViewWords
-from rejoinder.retrieval.manifest import (
+from rejoinder.retrieval.encoding import scoring
+from rejoinder.retrieval.encoding.background import encode_background
+from rejoinder.retrieval.encoding.batches import read_as
+from rejoinder.retrieval.encoding.confidence import from_held_out
+from rejoinder.retrieval.encoding.familiarity import ViewWords
+from rejoinder.retrieval.encoding.scoring import Head, HeldOutScores, Views
+from rejoinder.stores.manifest import (
     CALIBRATION,
     HEAD_FILE,
     HeadRecord,
@@ -31,9 +33,8 @@ from rejoinder.retrieval.manifest import (
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.replies import Segment
-from rejoinder.retrieval.scoring import Head, HeldOutScores, Views
-from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
+from rejoinder.stores.segments import Segment
+from rejoinder.stores.writing import Batch, example_count, sweep, to_line, write_segment
 from rejoinder.text.background import background as texts
 
 ANSWER_WORDS = 24

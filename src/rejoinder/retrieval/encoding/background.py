@@ -16,7 +16,7 @@ from rejoinder.cache import cached_vectors, read_vectors
 from rejoinder.encoders.bundled import FOLDER
 from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.retrieval.scoring import encode_conversations
+from rejoinder.retrieval.encoding.scoring import encode_conversations
 from rejoinder.text.background import background, multilingual_background
 
 

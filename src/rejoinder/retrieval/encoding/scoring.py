@@ -40,8 +40,8 @@ from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.manifest import HeadRecord
-from rejoinder.retrieval.scan import Scores
+from rejoinder.stores.manifest import HeadRecord
+from rejoinder.stores.scan import Scores
 from rejoinder.text.emoji import read_emoji
 
 # Chosen on the questions of two public bots; see docs/choices.md.

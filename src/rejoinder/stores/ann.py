@@ -30,8 +30,8 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, file_digest, is_within
 from rejoinder.progress import Track
-from rejoinder.retrieval.manifest import FAISS_FILE, ApproximateRecord, Method
-from rejoinder.retrieval.scan import CONTEXTS_AT_ONCE, Found, Rows, rescore, search
+from rejoinder.stores.manifest import FAISS_FILE, ApproximateRecord, Method
+from rejoinder.stores.scan import CONTEXTS_AT_ONCE, Found, Rows, rescore, search
 
 MEASURED_AT = 30  # ACL19 gives the recall of the best 30
 MEASURED_ON = 1000  # texts of replies, where no contexts are given

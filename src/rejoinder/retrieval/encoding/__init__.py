@@ -1,0 +1,1 @@
+"""Replies as vectors: texts without their frames, with titles and examples, and what scores say."""

@@ -1,0 +1,224 @@
+"""Replies encoded in batches, for a segment that is written, or written again."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import check_count
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder, has_unit_vectors
+from rejoinder.engine import Engine
+from rejoinder.errors import InputError, shown
+from rejoinder.progress import Advance
+from rejoinder.retrieval.encoding import templates
+from rejoinder.retrieval.encoding.scoring import Head, encode_views
+from rejoinder.stores.manifest import (
+    Manifest,
+    join_runs,
+    read_runs,
+)
+from rejoinder.stores.segments import Segment
+from rejoinder.stores.writing import (
+    Batch,
+    Batches,
+    copied,
+    example_count,
+    joinable,
+    rows_left,
+    to_line,
+    write_segment,
+)
+
+Lines: TypeAlias = Iterator[tuple[list[bytes], list[Candidate]]]
+"""Of each batch of replies what is stored, and the replies as an encoder reads them."""
+
+
+def extend(
+    manifest: Manifest,
+    folder: Path,
+    encoder: DualEncoder,
+    replies: Iterable[str | Candidate],
+    batch: int,
+    progress: Advance | None,
+    engine: Engine | None,
+    segments: Sequence[Segment] = (),
+    head: Head | None = None,
+) -> Manifest:
+    """Write replies as a new segment in `folder` and return the manifest that counts it in.
+
+    The one on disk stays.
+
+    The last of the index's `segments` go into the new one while they are no larger (`JOINED_BYTES`
+    at most): n replies added one by one are in about log2 n segments, and each was copied as often
+    at most. With a `head` their titles and examples count.
+    """
+    encoded = encoded_batches(
+        replies, manifest.end, encoder, batch, engine, head, plain=manifest.plain
+    )
+    if (first := next(encoded, None)) is None:
+        return manifest
+    covered = manifest.approximate.count if manifest.approximate else 0
+    old = joinable(segments, len(first.lines), covered)
+    kept = replace(manifest, segments=manifest.segments[: len(manifest.segments) - len(old)])
+    kept_batches = copied(old, np.empty(0, dtype=np.int64), batch)
+    batches = itertools.chain(kept_batches, _counted(itertools.chain([first], encoded), progress))
+    holes = join_runs(segment.record.holes for segment in old)
+    return write_segment(
+        kept, folder, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None
+    )
+
+
+def _counted(batches: Batches, progress: Advance | None) -> Batches:
+    for batch in batches:
+        yield batch
+        if progress is not None:
+            progress(len(batch.lines))
+
+
+def encoded_batches(
+    replies: Iterable[str | Candidate],
+    first: int,
+    encoder: DualEncoder,
+    batch: int,
+    engine: Engine | None,
+    head: Head | None = None,
+    *,
+    plain: bool,
+) -> Iterator[Batch]:
+    """Yield replies, from position `first` on, `batch` at once, checked before encoding."""
+    check_count("batch", batch)
+    candidates = _candidates(replies)
+    batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
+    return _encoded(_lines(batches, first, plain=plain), encoder, engine, head)
+
+
+def rewrite(
+    manifest: Manifest,
+    folder: Path,
+    segments: Sequence[Segment],
+    old: Manifest,
+    encoder: DualEncoder | None,
+    batch: int,
+    progress: Advance | None,
+    engine: Engine | None = None,
+) -> Manifest:
+    """Write what is left of `segments` as one, at the same positions.
+
+    Return the empty `manifest` with it.
+
+    `old` is the manifest that they are of. The vectors stay, or come from an `encoder`.
+
+    """
+    check_count("batch", batch)
+    gone = read_runs(old.deleted)
+    batches: Batches
+    if encoder is None:
+        batches = copied(segments, gone, batch)
+    else:
+        left = rows_left(segments, gone, batch)
+        lines = (
+            (list(map(s.line, rows)), read_as(map(s.candidate, rows), plain=manifest.plain))
+            for s, rows in left
+        )
+        batches = _encoded(lines, encoder, engine, None)
+    # Vectors that stay were checked when they were written.
+    unit = encoder is not None and has_unit_vectors(encoder)
+    return write_segment(manifest, folder, batches, unit=unit, holes=old.gone, progress=progress)
+
+
+def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:
+    """Encode responses with a model by its name: a task of an engine.
+
+    The model stays open in this process.
+    """
+    return _worker_model(model, fingerprint).encode_responses(texts)
+
+
+@functools.lru_cache(1)
+def _worker_model(model: str, fingerprint: str) -> DualEncoder:
+    encoder = open_encoder(model)
+    if encoder.fingerprint != fingerprint:
+        raise InputError(
+            f"{model} is another model on a worker's machine; all machines must see the same one"
+        )
+    return encoder
+
+
+def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
+    if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
+        raise InputError(f"give a list of replies, texts or Candidates; given: {shown(replies)}")
+    for reply in replies:
+        if not isinstance(reply, str | Candidate):
+            raise InputError(f"a reply is a text or a Candidate; given: {shown(reply)}")
+        if isinstance(reply, str):
+            yield Candidate(reply)
+        elif len(set(reply.examples)) < len(reply.examples):
+            yield replace(reply, examples=tuple(dict.fromkeys(reply.examples)))
+        else:
+            yield reply
+
+
+def _lines(replies: Iterable[list[Candidate]], first: int, *, plain: bool) -> Lines:
+    """Yield batches, checked before anything is encoded, with replies as an encoder reads them."""
+    for batch in replies:
+        lines = [to_line(candidate, first + i) for i, candidate in enumerate(batch)]
+        yield lines, read_as(batch, plain=plain)
+        first += len(batch)
+
+
+def read_as(replies: Iterable[Candidate], *, plain: bool) -> list[Candidate]:
+    """Return replies as an encoder reads them: `plain`, or as they are written."""
+    return (
+        [replace(reply, text=templates.plain(reply.text)) for reply in replies]
+        if plain
+        else list(replies)
+    )
+
+
+def _encoded(
+    batches: Lines, encoder: DualEncoder, engine: Engine | None, head: Head | None
+) -> Iterator[Batch]:
+    if engine is None:
+        for lines, candidates in batches:
+            texts = [candidate.text for candidate in candidates]
+            yield _batch(lines, candidates, encoder.encode_responses(texts), encoder, head)
+        return
+    waiting: deque[tuple[list[bytes], list[Candidate]]] = deque()
+
+    def tasks() -> Iterator[list[str]]:
+        for lines, candidates in batches:
+            waiting.append((lines, candidates))
+            yield [candidate.text for candidate in candidates]
+
+    model = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
+    work = functools.partial(encode_with, model, encoder.fingerprint)
+    with contextlib.closing(engine.map(work, tasks())) as results:
+        for vectors in results:
+            lines, candidates = waiting.popleft()
+            yield _batch(lines, candidates, vectors, encoder, head)
+
+
+def _batch(
+    lines: list[bytes],
+    candidates: list[Candidate],
+    responses: FloatArray,
+    encoder: DualEncoder,
+    head: Head | None,
+) -> Batch:
+    examples = sum(map(example_count, candidates))
+    if head is None:
+        return Batch(lines, responses, None, examples)
+    views = encode_views(encoder, candidates)
+    weights = head.discriminants(views, len(candidates))
+    return Batch(lines, head.vectors(weights, responses), responses, examples)

@@ -1,0 +1,1 @@
+"""Encoded replies on disk: files of segments, and the scans that search them."""
