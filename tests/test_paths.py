@@ -30,7 +30,7 @@ from .training.tiny import recipe, stage, write_data
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(rejoinder.__file__).parent
 # These see no line: the names of corpora and inputs, the work folder, the summary at the end.
-AROUND = {"corpora/sources.py", "corpora/corpus.py", "corpora/data_folder.py", "corpora/limits.py",
+AROUND = {"corpora/sources.py", "corpora/corpus.py", "corpora/work_folder.py", "corpora/build_summary.py", "corpora/limits.py",
           "corpora/reddit_settings.py"}
 # The engine calls the task that it got; bytes are reported, and counts kept, where they arise.
 INTENTS = {"card": "my card was stolen", "hours": "when do you open"}

@@ -11,7 +11,7 @@ import pytest
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders.open import is_library
-from rejoinder.encoders.torch import FAMILIES
+from rejoinder.encoders.families import FAMILIES
 from rejoinder.errors import InputError
 from rejoinder.training import optimization
 from rejoinder.training import recipe as recipe_module

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from rejoinder.conversations import read_contexts
 from rejoinder.encoders import export, persistence
 from rejoinder.encoders.bundled import WEIGHT_FILES
-from rejoinder.encoders.torch import family_of
+from rejoinder.encoders.families import family_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
 from rejoinder.networks.dual import SharedTrunk

@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import nn
 
 from rejoinder.encoders import export, persistence
-from rejoinder.encoders.torch import check_texts
+from rejoinder.encoders.families import check_texts
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
 from rejoinder.intents.data import IntArray, IntentData
