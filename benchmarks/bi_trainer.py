@@ -28,7 +28,7 @@ from common import write_result
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.encoders.export.folder import describe
-from rejoinder.environment import has_fast_bfloat16
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.recipe.settings import Recipe
 from rejoinder.training.recipe_files import load_recipe
 from trainer import RATE, Peer, measure_ours, show, summarise

@@ -33,9 +33,10 @@ from rejoinder.corpora.build import build_data
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.export.checkpoints import fill, find_checkpoint, load_tokenizer, read_shape
+from rejoinder.encoders.families import build_module, parse_config
 from rejoinder.encoders.persistence import load, save
-from rejoinder.encoders.torch import CrossRanker, build_module, parse_config
-from rejoinder.environment import has_fast_bfloat16
+from rejoinder.encoders.torch import CrossRanker
+from rejoinder.processor import has_fast_bfloat16
 
 CONTEXT_LENGTH, MAX_LENGTH = 360, 72
 

@@ -33,11 +33,13 @@ from common import write_result
 from limit import Shape, best_rate, gemm_shapes, multiplications
 from peers import minilm_forms
 from rejoinder.encoders import bundled
+from rejoinder.encoders.families import text_encoder
 from rejoinder.encoders.open import load
-from rejoinder.encoders.torch import Encoder, text_encoder
-from rejoinder.environment import has_fast_bfloat16, keep_memory
+from rejoinder.encoders.torch import Encoder
+from rejoinder.memory import keep_memory
 from rejoinder.networks.convert import Convert, ConvertConfig
 from rejoinder.networks.inference import Precision, pack_linears
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training.recipe_files import load_recipe

@@ -26,7 +26,7 @@ import rejoinder
 from common import read_texts, use_threads, write_result
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.environment import keep_memory
+from rejoinder.memory import keep_memory
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.ann import library
 from rejoinder.stores.scan import search

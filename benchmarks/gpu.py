@@ -38,8 +38,8 @@ from common import write_result
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.export.checkpoints import fill, load_tokenizer, read_shape
+from rejoinder.encoders.families import build_module, parse_config
 from rejoinder.encoders.persistence import load, save
-from rejoinder.encoders.torch import build_module, parse_config
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import load_recipe

@@ -27,7 +27,7 @@ import rejoinder
 from common import write_result
 from encoding import chat
 from rejoinder.encoders.open import open_encoder
-from rejoinder.environment import keep_memory, limit_onednn_cache
+from rejoinder.memory import keep_memory, limit_onednn_cache
 
 BATCH = 1024
 

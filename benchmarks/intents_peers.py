@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
-from rejoinder.environment import has_fast_bfloat16
 from rejoinder.intents.data import IntentData, draw
 from rejoinder.intents.evaluation import FewShot, crossed_interval
+from rejoinder.processor import has_fast_bfloat16
 
 BATCH = 32
 RATE, HEAD_RATE = 2e-4, 2e-3

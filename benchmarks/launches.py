@@ -26,7 +26,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from common import write_result
-from rejoinder.encoders.torch import build_module, parse_config
+from rejoinder.encoders.families import build_module, parse_config
 from rejoinder.networks import quantization
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import TokenBatch, pack

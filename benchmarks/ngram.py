@@ -31,10 +31,11 @@ from encoding import Encode, chat, race
 from peers import minilm_forms
 from rejoinder.corpora.build import build_data
 from rejoinder.encoders.torch import Encoder
-from rejoinder.environment import has_fast_bfloat16, keep_memory
-from rejoinder.networks.dual import NGramConfig, NGramDual
+from rejoinder.memory import keep_memory
 from rejoinder.networks.inference import Precision, pack_linears
+from rejoinder.networks.ngram import NGramConfig, NGramDual
 from rejoinder.networks.quantization import on_meta_device
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.ngrams import NGrams, build_ngrams
 from rejoinder.training.loop import train
 from rejoinder.training.recipe.settings import Checkpoint, Recipe, Validation

@@ -16,7 +16,7 @@ import rejoinder
 from common import write_result
 from rejoinder.conversations import PERSONA, Context
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.dialogues import Convai2Settings, read_convai2
+from rejoinder.corpora.readers.dialogues.convai2 import Convai2Settings, read_convai2
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.encoders.words.keywords import BM25

@@ -39,7 +39,7 @@ from torch import Tensor
 from common import use_threads, write_result
 from limit import best_rate
 from rejoinder.arrays import FloatArray
-from rejoinder.environment import keep_memory
+from rejoinder.memory import keep_memory
 from rejoinder.stores.scan import Rows, all_scores, search
 from rejoinder.stores.writing import longest_of
 

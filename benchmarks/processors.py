@@ -25,7 +25,7 @@ import rejoinder
 from common import write_result
 from encoding import chat
 from rejoinder.encoders import bundled
-from rejoinder.environment import keep_memory
+from rejoinder.memory import keep_memory
 
 PRECISIONS = ("fp32", "bf16", "int8")
 RATIO = "int8 / fp32"

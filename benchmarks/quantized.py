@@ -93,8 +93,8 @@ def write_models(options: argparse.Namespace) -> dict[str, int]:
     import torch
 
     from rejoinder.encoders.export.folder import export_quantized
+    from rejoinder.encoders.families import build_module
     from rejoinder.encoders.persistence import save
-    from rejoinder.encoders.torch import build_module
     from rejoinder.training.recipe_files import load_recipe
 
     messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
@@ -189,7 +189,7 @@ def program(name: str, options: argparse.Namespace) -> Callable[[Sequence[str]],
 
         return sentence_transformer(name.rpartition(" ")[2], 128)
     import rejoinder
-    from rejoinder.encoders.torch import text_encoder
+    from rejoinder.encoders.families import text_encoder
 
     folder, precision = OURS[name]
     return text_encoder(
@@ -231,7 +231,7 @@ def race(options: argparse.Namespace) -> dict[str, float]:
     import torch
 
     import rejoinder
-    from rejoinder.encoders.torch import text_encoder
+    from rejoinder.encoders.families import text_encoder
 
     torch.set_num_threads(options.threads)
     messages = json.loads((options.folder / "messages.json").read_text(encoding="utf-8"))

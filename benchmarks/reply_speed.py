@@ -38,11 +38,12 @@ from encoding import SIZES, chat
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
 from rejoinder.encoders.export.checkpoints import find_checkpoint, load_tokenizer
+from rejoinder.encoders.families import build_module
 from rejoinder.encoders.persistence import save
 from rejoinder.encoders.protocol import Ranker
-from rejoinder.encoders.torch import Encoder, build_module
+from rejoinder.encoders.torch import Encoder
 from rejoinder.encoders.vectors import ContextVectors
-from rejoinder.environment import keep_memory
+from rejoinder.memory import keep_memory
 from rejoinder.networks.inference import choose_precision, pack_linears
 from rejoinder.networks.poly import BiEncoderConfig, CrossEncoderConfig, PolyEncoderConfig
 from rejoinder.stores.scan import Rows, search

@@ -187,7 +187,7 @@ def serve_peer(name: str, folder: str) -> None:
     from fastapi import FastAPI
 
     import rejoinder
-    from rejoinder.environment import keep_memory
+    from rejoinder.memory import keep_memory
 
     keep_memory()
     app, index = FastAPI(), rejoinder.Index.open(folder)
@@ -356,7 +356,7 @@ def race(
 def library(folder: str, contexts: Sequence[Sequence[str]], size: int, seconds: float) -> float:
     """Conversations per second that the library answers in batches of a size, in this process."""
     import rejoinder
-    from rejoinder.environment import keep_memory
+    from rejoinder.memory import keep_memory
 
     keep_memory()
     index, done = rejoinder.Index.open(folder), 0

@@ -43,7 +43,7 @@ from common import write_result
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.examples import read_examples
 from rejoinder.encoders.export.folder import describe
-from rejoinder.environment import has_fast_bfloat16
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.loop import train
 from rejoinder.training.recipe.settings import Recipe
 from rejoinder.training.recipe_files import load_recipe

@@ -67,6 +67,7 @@ OF_TORCH = (
     "rejoinder.encoders.export.checkpoints",
     "rejoinder.encoders.export.folder",
     "rejoinder.encoders.export.onnx",
+    "rejoinder.encoders.families",
     "rejoinder.encoders.persistence",
     "rejoinder.encoders.export.sentence_module",
     "rejoinder.encoders.torch",
@@ -219,7 +220,7 @@ def test_rooms_within_a_room_import_in_one_direction():
     graph = collections.defaultdict(set)
     for path, other in arrows():
         own, theirs = path.relative_to(SOURCE).parts, other.relative_to(SOURCE).parts
-        depth = next(place for place, pair in enumerate(zip(own, theirs)) if pair[0] != pair[1])
+        depth = next(place for place, pair in enumerate(zip(own, theirs, strict=False)) if pair[0] != pair[1])
         folder = own[:depth]
         place = own[depth] if len(own) > depth + 1 else ""
         target = theirs[depth] if len(theirs) > depth + 1 else ""
@@ -252,15 +253,65 @@ def test_few_names_of_classes_and_types_are_defined_twice():
     assert len(twice) < 25, twice
 
 
-def test_no_comment_titles_a_chapter():
-    title = re.compile(r"^ *# *[-=#]{2,}|[-=#]{3,}$", re.MULTILINE)
-    wrong = [
-        f"{path.relative_to(ROOT)}:{number}"
-        for path in MODULES
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if line.lstrip().startswith("#") and title.search(line)
+def chapter_comments(lines: list[str], body: list[ast.stmt]) -> list[int]:
+    """Lines at which a comment at the margin is of more than the one statement right below it.
+
+    It has paragraphs, or stands above a blank line, a function or a class, or at the end.
+    """
+    inside = {
+        line for statement in body for line in range(statement.lineno, statement.end_lineno + 1)
+    }
+    definitions = {
+        min([node.lineno, *(each.lineno for each in node.decorator_list)])
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    comments = [
+        number
+        for number, line in enumerate(lines, 1)
+        if line.startswith("#") and number not in inside
     ]
+    return [
+        number
+        for number in comments
+        if lines[number - 1].strip() == "#"
+        or not "".join(lines[number : number + 1]).strip()
+        or number + 1 in definitions
+    ]
+
+
+def test_no_comment_titles_a_chapter():
+    """A chapter is a file: a comment at the margin explains the one statement right below it."""
+    underlined = re.compile(r"^ *# *[-=#]{2,}|[-=#]{3,}$")
+    wrong = []
+    for path in MODULES:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        titles = [
+            number
+            for number, line in enumerate(lines, 1)
+            if line.lstrip().startswith("#") and underlined.search(line)
+        ]
+        titles += chapter_comments(lines, parse(path).body)
+        wrong += [f"{path.relative_to(ROOT)}:{number}" for number in titles]
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("# Slack: an export.\n\n_DAY = 1", 1),
+        ("# Slack: an export.\n\n\ndef read():\n    pass", 1),
+        ("# Slack: an export.\ndef read():\n    pass", 1),
+        ("# Slack: an export.\n#\n# A thread is a chat.\n_DAY = 1", 1),
+        ("# The end.", 1),
+        ("# Seconds in a day.\n_DAY = 1", 0),
+        ("def read():\n    # A day.\n\n    pass", 0),
+        ('_TEXT = """\n# A title in a text\n\n"""', 0),
+    ],
+)
+def test_a_comment_that_titles_a_chapter_is_recognised(text, titles):
+    text = f"X = 0\n\n{text}\n"
+    assert len(chapter_comments(text.splitlines(), ast.parse(text).body)) == titles
 
 
 def test_every_third_party_import_is_declared():

@@ -7,15 +7,17 @@ import pytest
 from rejoinder.corpora.keys import text_key, words_of
 from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import bots, wikipedia
+from rejoinder.corpora.readers import wikipedia, wikitext
+from rejoinder.corpora.readers.bots import rasa
 from rejoinder.corpora.readers.form import Markup
 from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.corpora.readers.chat_apps import clean_slack_text, whatsapp_line
-from rejoinder.corpora.readers.pairs import clean_line
-from rejoinder.corpora.recognition import read_candidates
+from rejoinder.corpora.readers.chat_apps.slack import clean_slack_text
+from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
+from rejoinder.corpora.readers.pairs.opensubtitles import clean_line
+from rejoinder.corpora.candidates import read_candidates
 from rejoinder.corpora.redaction import redact
-from rejoinder.corpora.sources import ChatsSettings, name_cleaner, read_chats
+from rejoinder.corpora.chats import ChatsSettings, name_cleaner, read_chats
 from rejoinder.corpora.tables import find_delimiter, fold, named_delimiter
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
@@ -40,8 +42,8 @@ def _matched(text):
 
 def _wikitext(text):
     try:
-        return wikipedia.paragraphs(text)
-    except wikipedia.NestingError:
+        return wikitext.paragraphs(text)
+    except wikitext.NestingError:
         return []
 
 
@@ -68,7 +70,7 @@ FUNCTIONS = {
     "courtesy": asks,
     "polarity": lambda text: opposed(text, [f"not {text}"]),
     "spelling": Speller(["where is my order"]).correct,
-    "rasa": lambda text: bots._example_texts([text]),
+    "rasa": lambda text: rasa._example_texts([text]),
     "subtitles": clean_line,
     "wikitext": _wikitext,
     "wikipedia": wikipedia.sentences,

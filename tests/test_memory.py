@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from rejoinder import environment
+from rejoinder import processor
 
 PROGRAM = """
 import ctypes, resource, sys
-from rejoinder.environment import keep_memory
+from rejoinder.memory import keep_memory
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
@@ -49,8 +49,8 @@ LAYERS = """
 import re, sys
 from pathlib import Path
 import torch
-from rejoinder.environment import limit_onednn_cache
-from rejoinder.environment import pack_weight, packed_linear
+from rejoinder.memory import limit_onednn_cache
+from rejoinder.processor import pack_weight, packed_linear
 if sys.argv[1] == "few":
     limit_onednn_cache()
 torch.set_num_threads(1)
@@ -63,7 +63,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
 
 @pytest.mark.skipif(
-    platform.system() != "Linux" or not environment.has_onednn(),
+    platform.system() != "Linux" or not processor.has_onednn(),
     reason="no packed layers, or no /proc",
 )
 def test_layers_of_many_sizes_take_little_memory():
@@ -84,7 +84,7 @@ INDEXES = """
 import random, re, sys, tempfile
 from pathlib import Path
 import torch
-from rejoinder.environment import limit_onednn_cache
+from rejoinder.memory import limit_onednn_cache
 if sys.argv[1] == "few":
     limit_onednn_cache()
 from rejoinder import Index, load
@@ -101,7 +101,7 @@ for count in (2000, 8000):
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    platform.system() != "Linux" or not environment.has_onednn(),
+    platform.system() != "Linux" or not processor.has_onednn(),
     reason="no packed layers, or no /proc",
 )
 def test_an_index_of_four_times_as_many_replies_takes_no_more_memory():

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rejoinder.encoders import persistence
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.lab import ablation_plan
 from rejoinder.lab.plan import TablePlan, load_table
 from rejoinder.text.ngrams import build_ngrams

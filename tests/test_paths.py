@@ -30,7 +30,7 @@ from .training.tiny import recipe, stage, write_data
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(rejoinder.__file__).parent
 # These see no line: the names of corpora and inputs, the work folder, the summary at the end.
-AROUND = {"corpora/sources.py", "corpora/corpus.py", "corpora/data_folder.py", "corpora/limits.py",
+AROUND = {"corpora/sources.py", "corpora/corpus.py", "corpora/work_folder.py", "corpora/build_summary.py", "corpora/limits.py",
           "corpora/reddit_settings.py"}
 # The engine calls the task that it got; bytes are reported, and counts kept, where they arise.
 INTENTS = {"card": "my card was stolen", "hours": "when do you open"}
@@ -46,7 +46,6 @@ ASGI = {("serving/bodies.py", "serving/guard.py")}
 OF_SEARCH = {
     ("encoders/torch.py", "encoders/conversation.py"),
     ("retrieval/replies.py", "retrieval/reader.py"),
-    ("retrieval/replies.py", "stores/segments.py"),
 }
 OF_MINING = {"cli/learning.py", "curation/chats.py"}  # the chats are read by a generator
 SEARCH = ("retrieval/", "stores/", "encoders/conversation.py", "encoders/torch.py")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.environment import TELEMETRY_OFF, switch_telemetry_off
+from rejoinder.telemetry import TELEMETRY_OFF, switch_telemetry_off
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 

@@ -4,17 +4,17 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder import environment
+from rejoinder import processor
 from rejoinder.networks import inference
 
 
-@pytest.mark.skipif(not environment.has_onednn(), reason="a PyTorch without oneDNN")
+@pytest.mark.skipif(not processor.has_onednn(), reason="a PyTorch without oneDNN")
 @pytest.mark.parametrize(
     ("post", "form", "plain"), [("none", "", lambda y: y), ("swish", "", F.silu)]
 )
 def test_packed_layers_compute_what_plain_ones_do(post, form, plain):
     x, weight, bias = torch.randn(5, 16), torch.randn(24, 16), torch.randn(24)
-    found = environment.packed_linear(x, environment.pack_weight(weight), bias, post, form)
+    found = processor.packed_linear(x, processor.pack_weight(weight), bias, post, form)
     torch.testing.assert_close(found, plain(F.linear(x, weight, bias)), atol=1e-5, rtol=1e-4)
 
 
@@ -25,18 +25,18 @@ def test_a_probe_that_is_absent_says_no(monkeypatch, name):
     for probe in ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_vnni_supported"):
         monkeypatch.setattr(torch.cpu, probe, lambda: False, raising=False)
     monkeypatch.delattr(torch.cpu, name)
-    assert not environment.has_fast_bfloat16()
-    assert not environment.has_exact_int8()
+    assert not processor.has_fast_bfloat16()
+    assert not processor.has_exact_int8()
 
 
-@pytest.mark.skipif(not environment.has_onednn(), reason="a PyTorch without oneDNN")
+@pytest.mark.skipif(not processor.has_onednn(), reason="a PyTorch without oneDNN")
 def test_eight_bit_products_are_the_sums_of_integers():
     x = torch.randint(0, 256, (5, 16), dtype=torch.uint8)
     weight = torch.randint(-63, 64, (24, 16), dtype=torch.int8)
     scales = torch.rand(24)
     zeros = torch.zeros(24, dtype=torch.int64)
-    product = environment.packed_int8_linear(
-        x, 100, environment.pack_int8_weight(weight), scales, zeros
+    product = processor.packed_int8_linear(
+        x, 100, processor.pack_int8_weight(weight), scales, zeros
     )
     expected = (x.long() - 100) @ weight.long().T * scales
     torch.testing.assert_close(product, expected)
@@ -45,9 +45,9 @@ def test_eight_bit_products_are_the_sums_of_integers():
 def test_where_an_operation_or_all_of_onednn_is_absent_nothing_is_packed(monkeypatch):
     layer = torch.nn.Sequential(torch.nn.Linear(4, 4))
     with monkeypatch.context() as patch:
-        patch.setattr(environment, "_ONEDNN", ("mkldnn._no_such_operation",))
-        assert not environment.has_onednn()
+        patch.setattr(processor, "_ONEDNN", ("mkldnn._no_such_operation",))
+        assert not processor.has_onednn()
         assert type(inference.pack_linears(layer, "fp32")[0]) is torch.nn.Linear
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    assert not environment.has_onednn()
-    assert not environment.packs_bfloat16()
+    assert not processor.has_onednn()
+    assert not processor.packs_bfloat16()

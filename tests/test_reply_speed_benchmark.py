@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.encoders.persistence import load, save
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.networks.poly import BiEncoderConfig, PolyEncoderConfig
 from tests.training.transformers import letters
 

@@ -15,14 +15,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.environment import switch_telemetry_off
+from rejoinder.telemetry import switch_telemetry_off
 
 if TYPE_CHECKING:
     from rejoinder.corpora.examples import read_examples
     from rejoinder.corpora.schema import Candidate, Example
     from rejoinder.curation.mining import mine
+    from rejoinder.encoders.families import Model
     from rejoinder.encoders.open import load
-    from rejoinder.encoders.torch import Encoder, Model
+    from rejoinder.encoders.torch import Encoder
     from rejoinder.evaluation.ranking import evaluate
     from rejoinder.retrieval.index import Index
     from rejoinder.training.loop import train
@@ -52,7 +53,7 @@ _HOMES = {
     "Encoder": "rejoinder.encoders.torch",
     "Example": "rejoinder.corpora.schema",
     "Index": "rejoinder.retrieval.index",
-    "Model": "rejoinder.encoders.torch",
+    "Model": "rejoinder.encoders.families",
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.encoders.open",
     "mine": "rejoinder.curation.mining",

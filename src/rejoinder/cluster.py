@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rejoinder.engine import TaskAnswer, attempt, in_order
-from rejoinder.environment import keep_memory
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+from rejoinder.memory import keep_memory
 from rejoinder.training.display import TerminalDisplay
 
 if TYPE_CHECKING:

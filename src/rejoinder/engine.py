@@ -20,8 +20,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
-from rejoinder.environment import keep_memory
 from rejoinder.errors import RejoinderError
+from rejoinder.memory import keep_memory
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -12,7 +12,7 @@ import pytest
 from rejoinder.corpora import chunks, lines
 from rejoinder.corpora import parquet as tables
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.data_folder import work_folder
+from rejoinder.corpora.work_folder import work_folder
 from rejoinder.corpora.splits import SPLITS, split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading

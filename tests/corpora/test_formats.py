@@ -11,12 +11,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import corpus
-from rejoinder.corpora.corpus import Threads, dialogue_examples
+from rejoinder.corpora import dialogues
+from rejoinder.corpora.dialogues import Threads, dialogue_examples
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.formats import ChatSettings, read_csv, read_jsonl
+from rejoinder.corpora.formats import ChatSettings, read_jsonl
+from rejoinder.corpora.csv_pairs import read_csv
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.errors import InputError
@@ -311,8 +312,8 @@ def test_a_branch_whose_first_turns_are_cut_off_finds_its_tree():
 
 
 def test_what_is_remembered_of_trees_is_bounded(monkeypatch):
-    monkeypatch.setattr(corpus, "_REMEMBERED_ROOTS", 3)
-    monkeypatch.setattr(corpus, "_REMEMBERED_NEIGHBOURS", 3)
+    monkeypatch.setattr(dialogues, "_REMEMBERED_ROOTS", 3)
+    monkeypatch.setattr(dialogues, "_REMEMBERED_NEIGHBOURS", 3)
     threads = Threads()
     first = threads.find(["0", "a"], 1)
     threads.find(["1", "a"], 1)

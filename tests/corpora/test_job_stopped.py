@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.data_folder import work_folder
+from rejoinder.corpora.work_folder import work_folder
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
 from tests.corpora.jobs import (

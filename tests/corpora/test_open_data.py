@@ -9,13 +9,9 @@ from rejoinder.corpora.corpus import NoSettings
 from rejoinder.corpora.splits import conversation_thread
 from rejoinder.corpora.formats import DIALOGUES
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.dialogues import (
-    Convai2Settings,
-    packaged_file,
-    read_chitchat,
-    read_convai2,
-)
-from rejoinder.corpora.readers.pairs import SemevalSettings, read_semeval
+from rejoinder.corpora.readers.dialogues.chitchat import packaged_file, read_chitchat
+from rejoinder.corpora.readers.dialogues.convai2 import Convai2Settings, read_convai2
+from rejoinder.corpora.readers.pairs.semeval import SemevalSettings, read_semeval
 from rejoinder.encoders.words.keywords import BM25
 from rejoinder.evaluation.ranking import evaluate
 from workshop.corpus.build import read_dialogues

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from rejoinder.encoders.persistence import save
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.networks.convert import ConvertConfig
 from rejoinder.networks.packing import pack
 from rejoinder.text.subwords import Subwords

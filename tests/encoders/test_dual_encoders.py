@@ -9,11 +9,11 @@ from rejoinder.encoders.export.folder import export_quantized, sizes
 from rejoinder.encoders.export.onnx import export_onnx
 from rejoinder.encoders.persistence import save
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import Dropout
-from rejoinder.networks.dual import NGramConfig, NGramDual
+from rejoinder.networks.ngram import NGramConfig, NGramDual
 from rejoinder.networks.packing import pack
 from rejoinder.networks.quantization import on_meta_device
 from rejoinder.text.ngrams import build_ngrams

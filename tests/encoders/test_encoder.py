@@ -10,7 +10,7 @@ from rejoinder.encoders import conversation as texts_module
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.torch import Encoder
-from rejoinder.environment import has_onednn
+from rejoinder.processor import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.networks.inference import choose_precision
 from tests.encoders import tiny_transformer

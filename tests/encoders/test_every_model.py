@@ -8,8 +8,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rejoinder import environment
-from rejoinder.encoders.torch import build_module, parse_config
+from rejoinder import processor
+from rejoinder.encoders.families import build_module, parse_config
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import pack, rectangle
@@ -166,7 +166,7 @@ def eight_bits(module):
     return pack_linears(module, "int8")
 
 
-@pytest.mark.skipif(not environment.has_onednn(), reason="a PyTorch without oneDNN")
+@pytest.mark.skipif(not processor.has_onednn(), reason="a PyTorch without oneDNN")
 @settings(
     max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -58,7 +58,7 @@ def test_eight_bit_products_take_inputs_that_are_all_equal():
 
 def test_without_onednn_plain_layers_stay_and_int8_says_so(monkeypatch):
     network = convert(ROWS)
-    monkeypatch.setattr(inference.environment, "has_onednn", lambda: False)
+    monkeypatch.setattr(inference.processor, "has_onednn", lambda: False)
     expected = encodings(network)
     assert torch.equal(encodings(inference.pack_linears(network, "fp32")), expected)
     with pytest.raises(InputError, match="oneDNN"):
@@ -78,9 +78,9 @@ def test_without_onednn_plain_layers_stay_and_int8_says_so(monkeypatch):
 def test_auto_takes_what_the_processor_computes(
     monkeypatch, bfloat16, vnni, onednn, transformer, convert
 ):
-    monkeypatch.setattr(inference.environment, "has_fast_bfloat16", lambda: bfloat16)
-    monkeypatch.setattr(inference.environment, "has_exact_int8", lambda: vnni)
-    monkeypatch.setattr(inference.environment, "has_onednn", lambda: onednn)
+    monkeypatch.setattr(inference.processor, "has_fast_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr(inference.processor, "has_exact_int8", lambda: vnni)
+    monkeypatch.setattr(inference.processor, "has_onednn", lambda: onednn)
     assert inference.choose_precision("auto", "multi-context-bi-encoder") == transformer
     for kind in ("convert", "cross-encoder", None):
         assert inference.choose_precision("auto", kind) == convert

@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.protocol import DualEncoder, Ranker
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.networks.layers import (
     MessageGates,
     attended_scores,
@@ -19,7 +19,8 @@ from rejoinder.networks.layers import (
     segment_means,
 )
 from rejoinder.networks.packing import pack
-from rejoinder.text.subwords import MarkedPretrained, Subwords
+from rejoinder.text.subwords import Subwords
+from rejoinder.text.pretrained import MarkedPretrained
 from tests.encoders.conftest import ROWS, lively
 from tests.encoders.test_every_model import multi_context_bi, poly_convert
 from tests.encoders.tiny_transformer import KINDS, WORDS, network, opened, tokenizer

@@ -71,7 +71,7 @@ def test_the_processors_fastest_precision_is_taken_and_never_float16(
     tmp_path, plain, monkeypatch, has_bfloat16, kind
 ):
     assert export_quantized(plain, tmp_path / "small")["half"] == "float16"
-    monkeypatch.setattr(inference.environment, "has_fast_bfloat16", lambda: has_bfloat16)
+    monkeypatch.setattr(inference.processor, "has_fast_bfloat16", lambda: has_bfloat16)
     small, full = rejoinder.load(tmp_path / "small"), rejoinder.load(plain)
     for encoder in (small, full):
         assert {p.dtype for p in encoder.module.parameters() if p.is_floating_point()} == {kind}

@@ -5,8 +5,8 @@ import functools
 import torch
 
 from rejoinder.encoders.persistence import load, save
-from rejoinder.encoders.torch import build_module, parse_config
-from rejoinder.text.subwords import build_bpe
+from rejoinder.encoders.families import build_module, parse_config
+from rejoinder.text.pretrained import build_bpe
 from tests.encoders.conftest import lively
 
 SENTENCE = "hello there how are you today fine thanks and what about the cats they sleep all day long in sun"

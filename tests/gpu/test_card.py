@@ -277,7 +277,7 @@ def test_a_small_folder_in_few_bits_opens_on_a_card(data, start, tmp_path):
 
 def test_a_step_of_the_papers_convert_fits_a_small_card():
     """512 pairs with ten earlier messages in bfloat16: less than 8 GB."""
-    from rejoinder.encoders.torch import build_module, parse_config
+    from rejoinder.encoders.families import build_module, parse_config
 
     module = build_module(parse_config({"kind": "convert", "history": 10}), 31_476).to(CARD)
     generator = np.random.default_rng(0)

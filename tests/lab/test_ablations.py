@@ -8,7 +8,7 @@ import pytest
 import tomli_w
 import torch
 
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.lab import ablation_plan
 from rejoinder.lab.ablation_plan import BASE, load_plan

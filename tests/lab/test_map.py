@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder import environment
+from rejoinder import processor
 from rejoinder.corpora.schema import Example
 from rejoinder.lab import map as vectors
 from rejoinder.lab.map import Curve, Map, MapSettings, MapTrainer, Pairs, learn_map
@@ -264,7 +264,7 @@ def test_a_folder_gives_the_vectors_of_the_library_and_bfloat16_changes_little(f
     expected = library.encode(TEXTS, normalize_embeddings=True)
     vectors = []
     for fast in (False, True):
-        monkeypatch.setattr(environment, "has_fast_bfloat16", lambda fast=fast: fast)
+        monkeypatch.setattr(processor, "has_fast_bfloat16", lambda fast=fast: fast)
         encoder = open_sentence_transformer(folder, "test")
         vectors.append(encoder.encode_responses(TEXTS))
         assert np.array_equal(
@@ -281,7 +281,7 @@ def test_a_folder_gives_the_vectors_of_the_library_and_bfloat16_changes_little(f
 
 @pytest.mark.slow
 def test_prompts_of_queries_and_documents_are_used(folder, monkeypatch):
-    monkeypatch.setattr(environment, "has_fast_bfloat16", lambda: False)
+    monkeypatch.setattr(processor, "has_fast_bfloat16", lambda: False)
     settings = folder / "config_sentence_transformers.json"
     before = settings.read_text(encoding="utf-8")
     settings.write_text(

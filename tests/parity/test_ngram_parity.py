@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.networks.dual import NGramConfig, NGramDual
+from rejoinder.networks.ngram import NGramConfig, NGramDual
 from rejoinder.networks.packing import pack
 from rejoinder.text.ngrams import build_ngrams
 

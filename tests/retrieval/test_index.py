@@ -13,7 +13,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.encoders.persistence import load
-from rejoinder.environment import has_onednn
+from rejoinder.processor import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.manifest import MANIFEST

@@ -10,7 +10,8 @@ import rejoinder
 from rejoinder.encoders.persistence import save
 from rejoinder.errors import InputError
 from rejoinder.text.ngrams import build_ngrams
-from rejoinder.text.subwords import MARK, MarkedPretrained, Pretrained, Subwords, build_bpe
+from rejoinder.text.subwords import MARK, Subwords
+from rejoinder.text.pretrained import MarkedPretrained, Pretrained, build_bpe
 from rejoinder.text.tokenizer import LONGEST_TOKEN, encode_messages, too_long
 from tests.encoders.conftest import convert
 

@@ -12,7 +12,7 @@ import tomli_w
 import torch
 
 from rejoinder.corpora.examples import read_examples
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.training import distributed

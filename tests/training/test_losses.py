@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.training.data.batches import Portion, equal_pairs, make_step
 from rejoinder.training.loop import forward_backward, train
 from rejoinder.training.recipe.losses import InBatchLoss, SummedLoss

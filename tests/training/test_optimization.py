@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.training import distributed
 from rejoinder.training.recipe.settings import Quantization

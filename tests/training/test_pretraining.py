@@ -12,10 +12,11 @@ from safetensors.torch import load_file
 from rejoinder.encoders.export.checkpoints import load_tokenizer, save_checkpoint
 from rejoinder.encoders.export.folder import export_transformer
 from rejoinder.encoders.persistence import load
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.networks.packing import pack
-from rejoinder.networks.transformer import MaskedBatch, TransformerShape
+from rejoinder.networks.transformer import TransformerShape
+from rejoinder.networks.masked_lm import MaskedBatch
 from rejoinder.training.data.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.masked_lm import LengthBucketedOrder, Masking, pretraining_step

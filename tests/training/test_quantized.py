@@ -9,7 +9,7 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.persistence import load_module
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.networks.convert import Convert

@@ -11,7 +11,7 @@ import pytest
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.open import is_library
-from rejoinder.encoders.torch import FAMILIES
+from rejoinder.encoders.families import FAMILIES
 from rejoinder.errors import InputError
 from rejoinder.training.recipe import optimization
 from rejoinder.training.recipe import settings as recipe_module

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.training import run as runs
 from rejoinder.training.recipe.optimization import build_optimizer, prepare_stage

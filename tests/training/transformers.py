@@ -7,9 +7,9 @@ import torch
 
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export.checkpoints import load_tokenizer, read_shape, save_checkpoint
-from rejoinder.encoders.torch import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.networks.transformer import Transformer, TransformerShape
-from rejoinder.text.subwords import BERT, Pretrained
+from rejoinder.text.pretrained import BERT, Pretrained
 from tests.training.tiny import recipe, stage
 
 SHAPE = TransformerShape(

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from rejoinder import __version__
-from rejoinder.corpora.corpus import Threads, dialogue_examples, parse_lines, parse_object
+from rejoinder.corpora.dialogues import Threads, dialogue_examples
 from rejoinder.corpora.formats import spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.parquet import ExampleWriter
+from rejoinder.corpora.records import parse_lines, parse_object
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.corpora.splits import SPLITS, conversation_thread

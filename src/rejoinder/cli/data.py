@@ -150,8 +150,8 @@ def _working(
 @contextlib.contextmanager
 def _explained(output: Path) -> Iterator[None]:
     """Add to an error where finished work is kept, and how to skip bad lines."""
-    from rejoinder.corpora.data_folder import WorkFolderError, work_folder
     from rejoinder.corpora.lines import BadLineError
+    from rejoinder.corpora.work_folder import WorkFolderError, work_folder
 
     try:
         yield
@@ -168,8 +168,8 @@ def _survey(
     corpus: Corpus, files: Sequence[Input], settings: Any, reading: Reading, limit: int | None
 ) -> dict[str, Any]:
     import rejoinder
-    from rejoinder.corpora.data_folder import survey
     from rejoinder.corpora.lines import BadLineError
+    from rejoinder.corpora.survey import survey
     from rejoinder.encoders.bundled import DEFAULT
 
     model = rejoinder.load(DEFAULT)
@@ -234,7 +234,7 @@ def _survey_text(result: Mapping[str, Any]) -> str:
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:
-    from rejoinder.corpora.data_folder import limits_of_history
+    from rejoinder.corpora.build_summary import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
     for split, counts in summary["splits"].items():

@@ -14,7 +14,7 @@ import typer
 import rejoinder
 from rejoinder.cli.arguments import Json
 from rejoinder.cli.shell import emit
-from rejoinder.environment import TELEMETRY_OFF
+from rejoinder.telemetry import TELEMETRY_OFF
 
 
 def doctor(
@@ -65,7 +65,7 @@ def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
         return None, dict.fromkeys(("bfloat16", "exact_int8", "packed_linears"))
     import torch
 
-    from rejoinder import environment
+    from rejoinder import processor
 
     facts = {
         "version": torch.__version__,
@@ -74,9 +74,9 @@ def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
     }
     features: dict[str, bool | None] = {
-        "bfloat16": environment.has_fast_bfloat16(),
-        "exact_int8": environment.has_exact_int8(),
-        "packed_linears": environment.has_onednn(),
+        "bfloat16": processor.has_fast_bfloat16(),
+        "exact_int8": processor.has_exact_int8(),
+        "packed_linears": processor.has_onednn(),
     }
     return facts, features
 

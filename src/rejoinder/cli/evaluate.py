@@ -314,8 +314,8 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
+    from rejoinder.corpora.candidates import read_candidates
     from rejoinder.corpora.keys import text_key
-    from rejoinder.corpora.recognition import read_candidates
 
     for option in ("candidates", "copies"):
         if (

@@ -79,7 +79,7 @@ class ReplyFile:
         self, known: Sequence[str] = (), reading: Reading | None = None
     ) -> Iterator[Candidate]:
         """Yield the replies; on request without duplicates of each other or of known ones."""
-        from rejoinder.corpora.recognition import distinct, read_candidates
+        from rejoinder.corpora.candidates import distinct, read_candidates
 
         if reading is None and self._counted is not None:
             return iter(self._counted)

@@ -171,7 +171,7 @@ def _run_one(
 
 def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:
     """Make the application of a worker process, which ends with the process that started it."""
-    from rejoinder.environment import keep_memory
+    from rejoinder.memory import keep_memory
     from rejoinder.serving.app import ServerSettings, make_app
 
     if (parent := multiprocessing.parent_process()) is not None:

@@ -35,7 +35,7 @@ def _run() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # Imported here so that even Ctrl-C during the imports ends in one line.
     from rejoinder.cli.app import app
-    from rejoinder.environment import limit_onednn_cache
+    from rejoinder.memory import limit_onednn_cache
 
     limit_onednn_cache()
     for stream in (sys.stdout, sys.stderr):

@@ -59,7 +59,7 @@ def train(
     To fine-tune a model on your own data: rejoinder train fine-tune-direct-small --init
     runs/small/model --data data/support -o runs/support
     """
-    from rejoinder.environment import keep_memory
+    from rejoinder.memory import keep_memory
     from rejoinder.settings import find_recipe
     from rejoinder.training import distributed, loop, recipe_files
 

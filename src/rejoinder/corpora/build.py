@@ -23,6 +23,7 @@ import msgspec
 
 from rejoinder import __version__
 from rejoinder.corpora import gather
+from rejoinder.corpora.build_summary import FOLDER, FORMAT, SUMMARY, BuildSummary
 from rejoinder.corpora.chunks import (
     Bucket,
     Chunk,
@@ -37,19 +38,11 @@ from rejoinder.corpora.chunks import (
     write_shard,
 )
 from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.data_folder import (
-    DONE,
-    FOLDER,
-    FORMAT,
-    SUMMARY,
-    BuildSummary,
-    NothingKeptError,
-    open_work,
-)
 from rejoinder.corpora.gather import Scattered, ScatterTask
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import find_corpus, find_inputs
 from rejoinder.corpora.splits import Split
+from rejoinder.corpora.work_folder import DONE, NothingKeptError, open_work
 from rejoinder.engine import Engine, LocalEngine
 from rejoinder.files import atomic_file, atomic_folder, check_replaceable, parse_json
 from rejoinder.progress import Advance, StageProgress, silent

@@ -6,37 +6,21 @@ its context's first message, so that pairs which unfold one conversation stay to
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rejoinder.conversations import NO_TURNS, is_call, join_turns
-from rejoinder.corpora.corpus import (
-    BadRecordError,
-    Corpus,
-    Threads,
-    dialogue_examples,
-    parse_lines,
-    parse_object,
-    parse_records,
-)
-from rejoinder.corpora.limits import MAX_LINE_BYTES
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.dialogues import Threads, dialogue_examples
 from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.records import BadRecordError, parse_lines, parse_object
 from rejoinder.corpora.redaction import redact_example
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.source import Source, look
 from rejoinder.corpora.splits import content_thread
-from rejoinder.corpora.tables import (
-    DELIMITERS,
-    REPEATED_HEADERS,
-    find_delimiter,
-    named_delimiter,
-)
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
 
@@ -286,124 +270,6 @@ def _shown(value: Any) -> str:
     return json.dumps(value[:40] if isinstance(value, str) else value)[:40]
 
 
-# Tables of a user's own: CSV, a row a pair.
-
-_HEADERS = ({"context", "response"}, {"question", "answer"})
-
-
-_COLUMNS = frozenset({"context", "response", "id", "source", *THREAD_FIELDS})
-
-
-_NAMES = frozenset().union(*_HEADERS, _COLUMNS)
-
-
-_SAME_AS = {"question": "context", "answer": "response"}
-
-
-def read_csv(
-    path: str | Path, reading: Reading | None = None, settings: OwnSettings | None = None
-) -> Generator[Example]:
-    """Yield the examples of a CSV file; a bad row has its first line's number."""
-    path = Path(path)
-    reading = reading or Reading()
-    settings = settings or OwnSettings()
-    source = strip_compression(path).stem
-    threads = Threads()
-    columns = ["context", "response"]
-
-    def parse(number: int, row: list[str]) -> Sequence[Example]:
-        if len(row) != len(columns):
-            raise BadRecordError(
-                f"{len(row)} columns instead of {len(columns)}; "
-                "put texts with commas in double quotes"
-            )
-        record = {
-            name: cell
-            for name, cell in zip(columns, row, strict=True)
-            if name in _COLUMNS or EARLIER_CONTEXT.fullmatch(name)
-        }
-        return record_examples(record, f"{source}:{number}", source, reading, threads)
-
-    rows = csv_rows(path, reading)
-    for number, row in itertools.islice(rows, 1):
-        names = _header(row)
-        if names:
-            columns = names
-            text = ", ".join(row)[:60]
-            reading.notes.append(f"{path}:{number}: a header, not an example: {text}")
-            rows = without_repeated(rows, row, reading)
-        else:
-            rows = itertools.chain([(number, row)], rows)
-    yield from settings.finish(parse_records(path, reading, rows, parse), reading)
-
-
-def _header(row: list[str]) -> list[str]:
-    """Return the names of the columns if the row has them, else nothing."""
-    names = [name.strip().lower() for name in row]
-    if len(set(names)) < len(names) or not any(header <= set(names) for header in _HEADERS):
-        return []
-    return names if "context" in names else [_SAME_AS.get(name, name) for name in names]
-
-
-def without_repeated(
-    rows: Iterable[tuple[int, list[str]]], header: list[str], reading: Reading
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that do not repeat the header, as files one behind the other do."""
-    for number, row in rows:
-        if row == header:
-            reading.drop(REPEATED_HEADERS)
-        else:
-            yield number, row
-
-
-def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file that are not blank, each with the number of its first line.
-
-    Delimiter and encoding are found by its beginning; a pipe has commas and is in UTF-8.
-    """
-    # This limit is one setting for all readers of the library, and lower than a message may be.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
-    last = 0
-    delimiter = ","
-    encoding = "utf-8"
-    if path.is_file():
-        sample = look(path)
-        delimiter = find_delimiter(sample.lines, _NAMES)
-        encoding = sample.encoding
-    if (delimiter, encoding) not in ((",", "utf-8"), (",", "utf-8-sig")):
-        name = DELIMITERS.get(delimiter, repr(delimiter))
-        reading.notes.append(f"{path}: a table ({name}, {encoding})")
-
-    numbered = Source(path).lines(encoding, reading)
-    first = list(itertools.islice(numbered, 1))
-    if first and (named := named_delimiter(first[0][1])):
-        delimiter = named
-        first = []
-        last = 1
-
-    def lines() -> Iterator[str]:
-        nonlocal last
-        for number, line in itertools.chain(first, numbered):
-            last = number
-            # The csv module tells a line end within quotes from the end of a row by this.
-            yield f"{line}\n"
-
-    table = csv.reader(lines(), delimiter=delimiter, strict=True)
-    while True:
-        start = last + 1
-        try:
-            row = next(table)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            reading.lines += 1
-            fault = f"not CSV ({error}); write a double quote within quotes twice"
-            reading.bad_line(path, start, fault)
-            continue
-        if any(cell.strip() for cell in row):
-            yield start, row
-
-
 JSONL = Corpus(
     name="jsonl",
     title="Your own conversations or pairs, one JSON object a line.",
@@ -422,15 +288,4 @@ DIALOGUES = replace(
     'with "from": the first turn that is new',
     licence="each file its own",
     origin="each file its own",
-)
-
-
-CSV = Corpus(
-    name="csv",
-    title="Your own pairs of what was said and the response to it, one a row.",
-    reads="*.csv with the columns context and response, or question and answer",
-    licence="yours",
-    origin="your own export",
-    read=read_csv,
-    settings=OwnSettings,
 )

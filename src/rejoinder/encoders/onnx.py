@@ -26,7 +26,8 @@ from rejoinder.errors import InputError
 from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
 from rejoinder.progress import Advance
 from rejoinder.text.history import HistoryText
-from rejoinder.text.subwords import MarkedPretrained, Subwords
+from rejoinder.text.pretrained import MarkedPretrained
+from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Ids, Tokenizer
 
 if TYPE_CHECKING:

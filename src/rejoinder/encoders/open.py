@@ -80,7 +80,7 @@ def load(
 
     Returns:
         What its kind opens as: `encoders.torch.Encoder` or another class of
-            `encoders.torch.FAMILIES`, an `encoders.onnx.OnnxEncoder`, or an
+            `encoders.families.FAMILIES`, an `encoders.onnx.OnnxEncoder`, or an
             `encoders.sentence.SentenceEncoder`.
 
     Raises:
@@ -149,7 +149,7 @@ def _of_texts(model: Any) -> TextEncoder | JoinedEncoder:
 
     if isinstance(model, JoinedEncoder):
         return model
-    from rejoinder.encoders.torch import text_encoder
+    from rejoinder.encoders.families import text_encoder
 
     return text_encoder(model)
 

@@ -23,6 +23,7 @@ from safetensors.torch import save_file
 from rejoinder.conversations import check_count
 from rejoinder.devices import find_device
 from rejoinder.encoders import joined
+from rejoinder.encoders.families import Model, build_module, family, parse_config
 from rejoinder.encoders.folders import CARD as CARD
 from rejoinder.encoders.folders import CONFIG as CONFIG
 from rejoinder.encoders.folders import FOLDER as FOLDER
@@ -36,7 +37,6 @@ from rejoinder.encoders.folders import fingerprint as fingerprint
 from rejoinder.encoders.folders import read_folder
 from rejoinder.encoders.folders import weight_paths as weight_paths
 from rejoinder.encoders.joined import JoinedEncoder
-from rejoinder.encoders.torch import Model, build_module, family, parse_config
 from rejoinder.errors import InputError
 from rejoinder.files import (
     atomic_folder,
@@ -172,7 +172,7 @@ def load(
 
     Returns:
         What the model's kind opens as: a ConveRT as an `torch.Encoder`, the others as
-        `encoders.torch.FAMILIES` says.
+        `encoders.families.FAMILIES` says.
 
     Raises:
         InputError: there is no such model, its folder is incomplete or altered, or the device is

@@ -225,7 +225,7 @@ def open_sentence_transformer(
     is fast at it, "fp32" never.
     """
     from rejoinder.devices import find_device, half_precision
-    from rejoinder.environment import has_fast_bfloat16
+    from rejoinder.processor import has_fast_bfloat16
 
     place = find_device(device)
     model = load_sentence_transformer(folder, str(place))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora.formats import csv_rows
+from rejoinder.corpora.csv_pairs import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_compression
 from rejoinder.corpora.source import dicts
 from rejoinder.errors import InputError

@@ -20,7 +20,7 @@ from torch import nn
 
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export import folder as export
-from rejoinder.encoders.torch import check_texts
+from rejoinder.encoders.families import check_texts
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
 from rejoinder.intents.data import IntArray, IntentData

@@ -80,7 +80,7 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
     `data convai2 --set draw=N` does the same.
     """
     from rejoinder.corpora.lines import Reading
-    from rejoinder.corpora.readers.dialogues import Convai2Settings, draw_candidates
+    from rejoinder.corpora.readers.dialogues.convai2 import Convai2Settings, draw_candidates
 
     named = (
         replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")

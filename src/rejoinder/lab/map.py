@@ -23,7 +23,7 @@ from rejoinder.conversations import Context
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.words.fitted import not_fitted, require_examples
-from rejoinder.environment import has_fast_bfloat16
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.progress import Advance
 
 Similarity: TypeAlias = Literal["cosine", "dot"]

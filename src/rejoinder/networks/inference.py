@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder import environment
+from rejoinder import processor
 from rejoinder.devices import CPU, half_precision
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import FeedForward, SelfAttention, TokenEmbedding
@@ -55,9 +55,9 @@ def choose_precision(wanted: str, kind: object, device: torch.device = CPU) -> P
         return cast("Precision", wanted)
     if device.type != "cpu":
         return "bf16" if half_precision(device) == "bf16" else "fp32"
-    if environment.has_fast_bfloat16():
+    if processor.has_fast_bfloat16():
         return "bf16"
-    eight_bits = environment.has_onednn()
+    eight_bits = processor.has_onednn()
     return "int8" if eight_bits and kind == MultiContextBiEncoderConfig.kind else "fp32"
 
 
@@ -81,13 +81,13 @@ def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
     if precision == "bf16":
         module.to(torch.bfloat16)
     _fix_positions(module)
-    if not environment.has_onednn():
+    if not processor.has_onednn():
         if precision == "int8":
             raise InputError(
                 "precision 'int8' needs a PyTorch with oneDNN on an x86 processor; use 'auto'"
             )
         return module
-    if precision != "bf16" or environment.packs_bfloat16():
+    if precision != "bf16" or processor.packs_bfloat16():
         _replace(module, _Int8Linear if precision == "int8" else _PackedLinear)
     return module
 
@@ -132,12 +132,12 @@ class _PackedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
         super().__init__()
-        self.weight = environment.pack_weight(weight)
+        self.weight = processor.pack_weight(weight)
         self.bias = None if bias is None else bias.detach()
         self.post = post
 
     def forward(self, x: Tensor) -> Tensor:
-        return environment.packed_linear(x, self.weight, self.bias, self.post, POSTS[self.post])
+        return processor.packed_linear(x, self.weight, self.bias, self.post, POSTS[self.post])
 
 
 class _Int8Linear(nn.Module):
@@ -152,10 +152,10 @@ class _Int8Linear(nn.Module):
         super().__init__()
         weight = weight.detach().float()
         self.scales = weight.abs().amax(dim=1).clamp(min=1e-12) / (
-            127 if environment.has_exact_int8() else 63
+            127 if processor.has_exact_int8() else 63
         )
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
-        self.weight = environment.pack_int8_weight(rounded)
+        self.weight = processor.pack_int8_weight(rounded)
         self.zeros = torch.zeros(len(rounded), dtype=torch.int64)
         self.bias = torch.zeros(len(rounded)) if bias is None else bias.detach().float()
         self.offset = torch.tensor(ZERO_POINT + 0.5)  # the cast truncates: the half rounds
@@ -166,7 +166,7 @@ class _Int8Linear(nn.Module):
         largest = torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
         scales = largest.clamp_(min=1e-12).mul_(1 / 127)
         quantised = torch.addcmul(self.offset, x, scales.reciprocal()).to(torch.uint8)
-        y = environment.packed_int8_linear(
+        y = processor.packed_int8_linear(
             quantised, ZERO_POINT, self.weight, self.scales, self.zeros
         )
         return self.activation(torch.addcmul(self.bias, y, scales, out=y))

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from rejoinder.environment import limit_onednn_cache
 from rejoinder.errors import MissingExtraError
+from rejoinder.memory import limit_onednn_cache
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys

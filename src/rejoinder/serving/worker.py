@@ -27,8 +27,8 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from rejoinder.curation.log_file import LogError
-from rejoinder.environment import keep_memory
 from rejoinder.errors import BusyError, InputError, RejoinderError
+from rejoinder.memory import keep_memory
 from rejoinder.serving.answers import Answers, Sources, UnavailableError
 from rejoinder.serving.guard import LOGGING, logger, places
 

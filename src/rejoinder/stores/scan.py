@@ -296,14 +296,14 @@ def products(rows: Array, vectors: FloatArray) -> FloatArray:
         return rows @ vectors.T
     import torch
 
-    from rejoinder import environment
+    from rejoinder import processor
 
     x = _tensor(rows)
     y = _tensor(vectors)
     whole = len(rows) - len(rows) % ROWS_OF_A_PROGRAM
     if not whole:
         return (x @ y.T).numpy()
-    multiplied = environment.multiply(x[:whole], y)
+    multiplied = processor.multiply(x[:whole], y)
     if whole < len(rows):
         multiplied = torch.cat([multiplied, x[whole:] @ y.T])
     own: FloatArray = multiplied.numpy()

@@ -27,9 +27,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from rejoinder.devices import half_precision
-from rejoinder.environment import has_fast_bfloat16
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import Half
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.recipe.losses import Loss
 from rejoinder.training.recipe.settings import Compute, Quantization
 

@@ -27,8 +27,8 @@ from rejoinder.arrays import Ids, Joined
 from rejoinder.devices import move, segment_cost
 from rejoinder.encoders import joined, persistence
 from rejoinder.encoders.export import checkpoints
+from rejoinder.encoders.families import FAMILIES, family
 from rejoinder.encoders.open import is_library
-from rejoinder.encoders.torch import FAMILIES, family
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.networks.inference import pack_linears

@@ -17,10 +17,10 @@ import torch
 from rejoinder.arrays import Ids
 from rejoinder.devices import move
 from rejoinder.errors import InputError
+from rejoinder.networks.masked_lm import MaskedBatch
 from rejoinder.networks.packing import SEGMENT_COST, pack
-from rejoinder.networks.transformer import MaskedBatch
 from rejoinder.text.dialogue import join_response
-from rejoinder.text.subwords import Pretrained
+from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.data.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.data.tokens import TokenRows, TokenStore

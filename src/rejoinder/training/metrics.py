@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rejoinder.encoders.torch import Packing
+from rejoinder.encoders.families import Packing
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import ranks
 from rejoinder.files import atomic_file, parse_json

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rejoinder.devices import uses_segments
 from rejoinder.encoders import persistence
-from rejoinder.encoders.torch import Packing, build_module, family_of
+from rejoinder.encoders.families import Packing, build_module, family_of
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.settings import non_default_fields

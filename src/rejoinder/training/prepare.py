@@ -20,17 +20,18 @@ import numpy as np
 import torch
 
 from rejoinder.arrays import Column, FloatArray
-from rejoinder.corpora.data_folder import SUMMARY, kept_messages, limits_of_history
+from rejoinder.corpora.build_summary import SUMMARY, kept_messages, limits_of_history
 from rejoinder.devices import CPU
+from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts
-from rejoinder.encoders.torch import family, family_of, parse_config
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, content_key, joined_digest, locked, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.text.memory import Remembered
 from rejoinder.text.ngrams import build_ngrams
-from rejoinder.text.subwords import MARK, Subwords, build_bpe
+from rejoinder.text.pretrained import build_bpe
+from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training.data.tokens import (

@@ -11,7 +11,7 @@ from typing import Any
 
 import tomli_w
 
-from rejoinder.encoders.torch import FAMILIES, build_module, family
+from rejoinder.encoders.families import FAMILIES, build_module, family
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.quantization import on_meta_device

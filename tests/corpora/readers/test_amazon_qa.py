@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.pairs import fault_of_answer, read_amazon_qa
+from rejoinder.corpora.readers.pairs.amazon_qa import fault_of_answer, read_amazon_qa
 from rejoinder.errors import InputError
 
 SINGLE = {

@@ -4,7 +4,7 @@ import pytest
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.recognition import FORMS, find_form
-from rejoinder.corpora.sources import ChatsSettings, read_chats
+from rejoinder.corpora.chats import ChatsSettings, read_chats
 from rejoinder.corpora.tables import Choice
 from tests.corpora.readers import fifty_chats
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat_apps import clean_slack_text
-from rejoinder.corpora.sources import ChatsSettings, read_chats
+from rejoinder.corpora.readers.chat_apps.slack import clean_slack_text
+from rejoinder.corpora.chats import ChatsSettings, read_chats
 from rejoinder.errors import InputError
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.dialogues import Convai2Settings, read_convai2
+from rejoinder.corpora.readers.dialogues.convai2 import Convai2Settings, read_convai2
 from rejoinder.errors import InputError
 
 BOTH = """\

@@ -6,7 +6,7 @@ import pytest
 
 from rejoinder.corpora.splits import content_thread
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.dialogues import Dstc7Settings, read_dstc7
+from rejoinder.corpora.readers.dialogues.dstc7 import Dstc7Settings, read_dstc7
 from rejoinder.errors import InputError
 
 

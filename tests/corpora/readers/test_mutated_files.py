@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.recognition import FORMS, find_form, read_candidates
-from rejoinder.corpora.sources import ChatsSettings, read_chats
+from rejoinder.corpora.recognition import FORMS, find_form
+from rejoinder.corpora.candidates import read_candidates
+from rejoinder.corpora.chats import ChatsSettings, read_chats
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from tests.corpora.readers import fifty_chats

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import pairs
-from rejoinder.corpora.readers.pairs import clean_line, read_opensubtitles, shard_name
+from rejoinder.corpora.readers.pairs import opensubtitles
+from rejoinder.corpora.readers.pairs.opensubtitles import clean_line, read_opensubtitles, shard_name
 from rejoinder.errors import InputError
 
 LINES = ["First of the lines.", "- JOHN: The second one.", "[door slams]", "", "Short.", "And here is the fourth."]
@@ -84,7 +84,7 @@ def test_history_is_limited(read, history):
 
 
 def test_a_big_file_is_cut_into_threads_as_split_does_it(read, monkeypatch):
-    monkeypatch.setattr(pairs, "SHARD_LINES", 3)
+    monkeypatch.setattr(opensubtitles, "SHARD_LINES", 3)
     lines = [f"This is line {number}." for number in range(7)]
     examples = read(*lines, name="en.txt.gz")
     assert [example.id for example in examples] == ["lines-aaa:2", "lines-aaa:3", "lines-aab:5", "lines-aab:6"]

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from rejoinder.corpora.recognition import read_candidates
+from rejoinder.corpora.candidates import read_candidates
 from rejoinder.corpora.tables import Choice, parse_choice
 from rejoinder.errors import InputError
 from tests.corpora.readers.test_reply_forms import COMMAS, MARKDOWN, parquet, write

@@ -4,7 +4,7 @@ import pytest
 
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.pairs import SemevalSettings, question_text, read_semeval
+from rejoinder.corpora.readers.pairs.semeval import SemevalSettings, question_text, read_semeval
 from rejoinder.errors import InputError
 
 OLD = """\

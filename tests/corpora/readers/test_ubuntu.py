@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.pairs import UbuntuSettings, read_ubuntu, split_turns
+from rejoinder.corpora.readers.pairs.ubuntu import UbuntuSettings, read_ubuntu, split_turns
 from rejoinder.errors import InputError
 
 CONTEXT = 'anyone know why "ls" fails? __eou__ it says, no such file __eou__ __eot__ which dir? __eou__ __eot__ '

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.readers.times import find_order, parse_time
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat_apps import whatsapp_line
+from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
 from rejoinder.corpora.recognition import inspect
-from rejoinder.corpora.sources import ChatsSettings, read_chats
+from rejoinder.corpora.chats import ChatsSettings, read_chats
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 

@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import wikipedia
-from rejoinder.corpora.readers.wikipedia import (
-    MAX_NESTING,
-    NestingError,
-    Page,
-    article_example,
-    fault_of_page,
-    paragraphs,
-    read_neighbours,
-    read_wikipedia,
-    sentences,
-)
+from rejoinder.corpora.readers.wikipedia import Page, article_example, fault_of_page, read_neighbours, read_wikipedia, sentences
+from rejoinder.corpora.readers.wikitext import MAX_NESTING, NestingError, paragraphs
 from rejoinder.errors import InputError
 
 # The form of a dump of 2024 (schema 0.11).

@@ -143,10 +143,10 @@ def ablate(
     Example: rejoinder lab ablate ablations/convert-quick --data data/chat -o runs/ablations --row
     heads-8 --row no-skip
     """
-    from rejoinder.environment import keep_memory
     from rejoinder.lab.ablation_plan import load_plan
     from rejoinder.lab.ablation_table import markdown
     from rejoinder.lab.ablations import ablate as train_rows
+    from rejoinder.memory import keep_memory
     from rejoinder.settings import find_recipe
     from rejoinder.training.distributed import is_first
 

@@ -24,7 +24,7 @@ from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
 from rejoinder.networks.transformer import Transformer, TransformerShape
 from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate
-from rejoinder.text.subwords import BERT, MPNET, Pretrained, Special
+from rejoinder.text.pretrained import BERT, MPNET, Pretrained, Special
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"

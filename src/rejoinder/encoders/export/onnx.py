@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from rejoinder.encoders import joined, persistence
 from rejoinder.encoders.export.folder import folder_bytes, read_card
+from rejoinder.encoders.families import family
 from rejoinder.encoders.onnx import (
     CARD,
     COMBINED,
@@ -36,7 +37,6 @@ from rejoinder.encoders.onnx import (
     TRUNK,
     VOCABULARY,
 )
-from rejoinder.encoders.torch import family
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_folder, check_replaceable, file_digest, signed
 from rejoinder.networks.dual import SharedTrunk

@@ -20,7 +20,7 @@ from rejoinder.conversations import read_contexts
 from rejoinder.encoders import persistence
 from rejoinder.encoders.bundled import WEIGHT_FILES
 from rejoinder.encoders.export import folder as export
-from rejoinder.encoders.torch import family_of
+from rejoinder.encoders.families import family_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
 from rejoinder.networks.dual import SharedTrunk

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from rejoinder.arrays import Ids
 from rejoinder.devices import move
-from rejoinder.encoders.torch import Packing
+from rejoinder.encoders.families import Packing
 from rejoinder.errors import InputError
+from rejoinder.networks.masked_lm import MaskedBatch
 from rejoinder.networks.packing import (
     SEGMENT_COST,
     TRANSFORMER_SEGMENT_COST,
@@ -25,7 +26,6 @@ from rejoinder.networks.packing import (
     pack,
 )
 from rejoinder.networks.pair_batches import AnchoredBatch, SidesBatch, VectorBatch
-from rejoinder.networks.transformer import MaskedBatch
 from rejoinder.text.dialogue import join_response
 from rejoinder.training.data.tokens import TokenRows, TokenStore
 from rejoinder.training.recipe.losses import ALL_PRESENT, ContextMask
@@ -73,7 +73,7 @@ def make_batch(
     earlier: TokenRows | None = None,
     segments: bool = True,
 ) -> PairBatch:
-    """Pack the given examples as the model wants them (see `encoders.torch.Family`).
+    """Pack the given examples as the model wants them (see `encoders.families.Family`).
 
     The responses of `negatives` are negatives of all pairs, or, where contexts are joined with
     candidates, k of each. `earlier` are the examples whose histories the pairs get, -1 for none;

@@ -372,7 +372,7 @@ class Recipe(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what differs from the defaults, by dotted key."""
-        from rejoinder.encoders.torch import family
+        from rejoinder.encoders.families import family
 
         defaults = {
             field.name: field.default

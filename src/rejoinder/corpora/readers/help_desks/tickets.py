@@ -1,166 +1,21 @@
-"""Exports of help desks: prepared replies and articles, tickets and conversations."""
+"""Tickets and conversations of Zendesk, Intercom, Chatwoot and Freshdesk, exported or from APIs.
+
+A file holds one of them, an array, a list in an object, or one a line. Private notes are left
+out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import text_of_html
-from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample, dicts, json_values, texts_of
 from rejoinder.corpora.tables import Choice
-from rejoinder.errors import InputError
-from rejoinder.files import parse_json
-
-# Prepared replies and articles of help desks, as their APIs give them.
-#
-# Macros of Zendesk, canned responses of Freshdesk and Chatwoot, saved replies of Intercom, and the
-# articles of help centres. A page of an API's answer is read as well as all of its entries.
-
-ACTIONS = ("actions_json", "actions")  # columns of macros in a table
-_TEXT = ("body_text", "content", "description_text", "body", "description")
-_TITLE = ("title", "name", "short_code")
-_KEPT = ("id", "tags", "label_names", "category", "category_id", "section_id", "folder_id",
-         "html_url", "url", "locale")  # fmt: skip
-_REPLY_LISTS = ("macros", "articles", "data", "payload", "responses", "canned_responses", "results")
-_PATHS = ("item", *(f"{name}.item" for name in _REPLY_LISTS), "")
-
-
-def read_entries(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
-    """Yield a reply for each entry that has a text and is neither a draft nor inactive."""
-    path = _path(sample, "title", "name", "short_code")
-    values = json_values(sample.source, {path}, sample.encoding, reading)
-    for number, (_, entry) in enumerate(values, 1):
-        if not isinstance(entry, dict):
-            raise InputError(f"{sample.source}: entry {number} is no object with a text")
-        is_draft = entry.get("draft") is True or entry.get("state") == "draft"
-        if not choice.inactive and (is_draft or entry.get("status") == 1):
-            reading.drop("drafts")
-            continue
-        if not choice.inactive and is_inactive(entry):
-            reading.drop(INACTIVE)
-            continue
-        text = _macro_text(entry["actions"]) if "actions" in entry else _entry_text(entry)
-        if not text:
-            reading.drop("entries without a text")
-            continue
-        title = next((str(entry[key]).strip() for key in _TITLE if entry.get(key)), "")
-        examples = ((title,),) if title.endswith("?") else ()
-        payload = {key: entry[key] for key in _KEPT if entry.get(key) not in (None, "", [])}
-        yield Candidate(text, payload, title, examples)
-
-
-def _entry_text(entry: dict[str, Any]) -> str:
-    return next((text_of_html(text) for text in texts_of(entry.get(key) for key in _TEXT)), "")
-
-
-def macro_json(text: str) -> str:
-    """Return the comment of a macro whose actions are a cell of JSON; other texts as they are."""
-    if not text.lstrip().startswith("["):
-        return text
-    try:
-        actions = parse_json(text)
-    except ValueError:
-        return text
-    is_macro = isinstance(actions, list) and all(
-        isinstance(action, dict) and {"field", "value"} <= action.keys() for action in actions
-    )
-    return _macro_text(actions) if is_macro and actions else text
-
-
-def _macro_text(actions: Any) -> str:
-    """Return the public comment that a macro writes."""
-    comments = {}
-    for action in actions if isinstance(actions, list) else ():
-        field = action.get("field") if isinstance(action, dict) else None
-        value = action.get("value") if isinstance(action, dict) else None
-        if field in ("comment_value", "comment_value_html"):
-            text = value[-1] if isinstance(value, list) and value else value  # ["channel:all", ...]
-            comments[field] = text if isinstance(text, str) else ""
-        elif field == "comment_mode_is_public" and value in ("false", False):
-            return ""
-    return text_of_html(comments.get("comment_value") or comments.get("comment_value_html") or "")
-
-
-def _path(sample: Sample, *titles: str) -> str:
-    """Return the path of the entries."""
-    for path in _PATHS:
-        base = f"{path}.".removeprefix(".")
-        if any(f"{base}{title}" in sample.keys for title in titles):
-            return path
-    return "item"
-
-
-def _has_reply_fields(sample: Sample, lists: Sequence[str], *keys: str) -> bool:
-    bases = ("", "item.", *(f"{name}.item." for name in lists))
-    return any(all(f"{base}{key}" in sample.keys for key in keys) for base in bases)
-
-
-REPLY_FORMS = [
-    Form(
-        name="zendesk-macros",
-        title="Zendesk macros",
-        holds="replies",
-        export="Zendesk API: GET /api/v2/macros.json?active=true (Admin Center exports no texts)",
-        matches=lambda sample: _has_reply_fields(sample, ["macros"], "title", "actions.item.field"),
-        read=read_entries,
-    ),
-    Form(
-        name="freshdesk-canned",
-        title="Freshdesk canned responses",
-        holds="replies",
-        export="Freshdesk API: GET /api/v2/canned_response_folders/ID/responses, one file a folder",
-        matches=lambda sample: _has_reply_fields(
-            sample, _REPLY_LISTS, "title", "content", "content_html"
-        ),
-        read=read_entries,
-    ),
-    Form(
-        name="chatwoot-canned",
-        title="Chatwoot canned responses",
-        holds="replies",
-        export="Chatwoot API: GET /api/v1/accounts/ID/canned_responses (or a table of them)",
-        matches=lambda sample: _has_reply_fields(
-            sample, ["payload", "data"], "short_code", "content"
-        ),
-        read=read_entries,
-    ),
-    Form(
-        name="intercom-macros",
-        title="Intercom saved replies (macros)",
-        holds="replies",
-        export="Intercom API: GET /macros, all pages",
-        matches=lambda sample: _has_reply_fields(sample, ["data"], "name", "body", "body_text"),
-        read=read_entries,
-    ),
-    Form(
-        name="help-center",
-        title="help-centre articles (Zendesk, Intercom, Freshdesk)",
-        holds="replies",
-        export="Zendesk: GET /api/v2/help_center/articles.json; Intercom: GET /articles; "
-        "Freshdesk: GET /api/v2/solutions/folders/ID/articles",
-        matches=lambda sample: (
-            _has_reply_fields(sample, ["articles"], "title", "body", "draft")
-            or _has_reply_fields(sample, ["data", "articles"], "title", "body", "state")
-            or _has_reply_fields(
-                sample, ["articles"], "title", "description", "description_text", "folder_id"
-            )
-            or {"articles.item.title", "articles.item.body"} <= sample.keys
-        ),
-        read=read_entries,
-    ),
-]
-
-
-# Tickets and conversations of Zendesk, Intercom, Chatwoot and Freshdesk, exported or from APIs.
-#
-# A file holds one of them, an array, a list in an object, or one a line. Private notes are left
-# out.
 
 PRIVATE = "private notes"
 _TICKET_LISTS = ("tickets", "conversations", "data", "payload", "results", "data.payload")

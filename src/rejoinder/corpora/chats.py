@@ -1,0 +1,266 @@
+"""The corpus `chats`: examples of the chats that people export from their tools, of any form.
+
+A silence splits the endless chat of a messenger into conversations. The messages of agents are
+responses: the file says who they are, or `agent` does, or it is whoever takes part in most chats.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rejoinder.conversations import join_turns
+from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.dialogues import dialogue_examples
+from rejoinder.corpora.formats import OwnSettings
+from rejoinder.corpora.limits import MAX_NAME
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.form import Markup
+from rejoinder.corpora.recognition import find_form
+from rejoinder.corpora.redaction import redact
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import content_thread
+from rejoinder.corpora.tables import fold, parse_choice
+from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern, search_pattern
+
+AGENT = "agent"
+CUSTOMER = "customer"
+_GAP = match_pattern(r"(\d{1,6}) ?([smhd])")
+_LETTERS = search_pattern(r"[^\W\d_]+")
+_WORD_OR_SIGN = search_pattern(r"\w++|\S")
+_MENTIONED_NUMBER = search_pattern(r"@\d{7,15}\b")  # of a messenger
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_USUAL_GAP = 12 * 3_600.0
+_SHOWN = 6  # participants in an error or a note
+# Names that say who answers, and words of names that are not personal.
+_AGENTS = frozenset(
+    """agent agents assistant bot support operator staff admin advisor representative gpt chatbot
+    service helpdesk model consultant""".split()  # noqa: SIM905
+)
+_NOT_PERSONAL = _AGENTS | frozenset(
+    """customer client user human visitor guest team shop store help desk sales info the company
+    unknown deleted account""".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True)
+class ChatsSettings(OwnSettings):
+    """Settings of exported chats."""
+
+    agent: str = ""
+    """Names whose messages are responses, with commas between them; of e-mails addresses or
+    @domains. Default: those that the file marks, or who takes part in most chats."""
+    gap: str = ""
+    """Silence that splits a chat, such as 30m, 12h or 2d, or none. Default: 12h in messengers, none
+    in tickets and e-mails."""
+    format: str = ""
+    """Form of the files; `rejoinder list formats` lists them. Default: found by content."""
+    columns: str = ""
+    """Columns of a table of messages:
+    conversation=Fall,author=Von,text=Inhalt,time=Zeit,agent=..."""
+
+    def __post_init__(self) -> None:
+        if self.gap not in ("", "none") and not _GAP.fullmatch(self.gap):
+            raise InputError(f"gap is {self.gap!r}; give a time, such as 30m, 12h or 2d, or none")
+        parse_choice(self.format, self.columns)
+
+    def seconds(self, *, endless: bool) -> float:
+        """Return the silence that splits a chat, in seconds."""
+        if match := _GAP.fullmatch(self.gap):
+            return float(match[1]) * _SECONDS[match[2]]
+        return _USUAL_GAP if endless and not self.gap else float("inf")
+
+
+def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterator[Example]:
+    """Yield the examples of a file of chats."""
+    choice = parse_choice(settings.format, settings.columns)
+    form, sample = find_form(path, choice, "chats")
+    filled = (chat for chat in form.read(sample, choice, reading) if chat.messages)
+    first = next(filled, None)
+    if first is None:
+        reading.notes.append(f"{path}: {form.title}, no chat in it")
+        return
+    is_agent, chats = _agents(path, itertools.chain([first], filled), first, settings)
+    agents: dict[str, None] = {}
+    markup = Markup("messages")
+    stem = strip_compression(path).stem
+    if settings.redact:  # messengers name files by people
+        stem = content_thread([stem])[:12]
+    count = 0
+    for chat in chats:
+        clean = cleaner(chat, reading) if settings.redact else str.strip
+        for piece in _pieces(chat, settings.seconds(endless=chat.endless)):
+            count += 1
+            reading.lines += 1
+            name = f"{stem}:{count}"
+            yield from _examples(piece, chat, name, is_agent, reading, clean)
+        for message in chat.messages:
+            markup.look(message.text)
+            if is_agent(message):
+                agents[message.author] = None
+    names = _names(list(agents)) if agents else "none"
+    shown = "redacted" if settings.redact else names
+    reading.notes.append(f"{path}: {form.title}, {count:,} chats, agent: {shown}")
+    reading.notes += markup.notes()
+
+
+def _agents(
+    path: Path, chats: Iterator[Chat], first: Chat, settings: ChatsSettings
+) -> tuple[Callable[[ChatMessage], bool], Iterator[Chat]]:
+    """Return who is an agent, and the chats. InputError: it is unclear."""
+    if settings.agent:
+        wanted = {fold(name) for name in (settings.agent, *settings.agent.split(","))}
+
+        def is_named(message: ChatMessage) -> bool:
+            domain = "@" + message.author.rpartition("@")[2]
+            return bool({fold(message.author), fold(domain)} & wanted)
+
+        return is_named, chats
+    if all(message.agent is not None for message in first.messages):
+        return lambda message: bool(message.agent), chats
+    gathered = list(chats)
+    if all(message.agent is not None for chat in gathered for message in chat.messages):
+        return lambda message: bool(message.agent), iter(gathered)
+    names = find_agents(path, gathered)
+    return lambda message: message.author in names, iter(gathered)
+
+
+def find_agents(path: Path, chats: Sequence[Chat]) -> set[str]:
+    """Return the names of the agents; InputError lists the participants if that is unclear."""
+    messages = Counter(message.author for chat in chats for message in chat.messages)
+    by_name = {author for author in messages if set(fold(author).split("_")) & _AGENTS}
+    if by_name and len(by_name) < len(messages):
+        return by_name
+    present = Counter(
+        author for chat in chats for author in {message.author for message in chat.messages}
+    )
+    most = [author for author, count in present.items() if 2 * count > max(len(chats), 2)]
+    if len(most) == 1 and len(messages) > 1:
+        return set(most)
+    names = _names([f"{author} ({count:,})" for author, count in messages.most_common()])
+    raise InputError(
+        f"{path}: who answers is not clear; there are messages of {names}: "
+        "name the agent with --set agent=NAME"
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join([*names[:_SHOWN], *([f"{more:,} more"] if more > 0 else [])])
+
+
+def _pieces(chat: Chat, gap: float) -> Iterator[list[ChatMessage]]:
+    """Yield the conversations of a chat, between which it was silent for longer than `gap`."""
+    piece: list[ChatMessage] = []
+    last: float | None = None
+    for message in chat.messages:
+        silent = None not in (last, message.time) and message.time - last > gap  # type: ignore[operator]
+        if piece and silent:
+            yield piece
+            piece = []
+        piece.append(message)
+        last = message.time if message.time is not None else last
+    yield piece
+
+
+def _examples(
+    piece: Sequence[ChatMessage],
+    chat: Chat,
+    name: str,
+    is_agent: Callable[[ChatMessage], bool],
+    reading: Reading,
+    clean: Callable[[str], str],
+) -> Iterable[Example]:
+    """Return the examples of a conversation."""
+    spoken: list[tuple[str | None, str]] = []
+    for message in piece:
+        side = AGENT if is_agent(message) else f"{CUSTOMER} {message.author}"
+        role = AGENT if side == AGENT else CUSTOMER
+        reading.roles[role] = reading.roles.get(role, 0) + 1
+        text = clean(message.text)
+        reading.blank_messages += not text
+        if text:
+            spoken.append((side, text))
+    turns = join_turns(spoken)
+    texts = [text for _, text in turns]
+    known = join_turns(spoken[: chat.known])
+    examples = dialogue_examples(
+        texts,
+        name=name,
+        thread=chat.thread or content_thread(texts),
+        source=CHATS.name,
+        reading=reading,
+        first=max(1, len(known)),
+        responses={index for index, (side, _) in enumerate(turns) if side == AGENT},
+    )
+    reading.without_reply += not examples
+    return examples
+
+
+def name_cleaner(names: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that replaces names by <name>: the longest one that begins at a word.
+
+    No expression of all names: it would try each of them at every word.
+    """
+    wanted = {name for name in names if 0 < len(name) <= MAX_NAME}
+    lengths: dict[str, list[int]] = {}  # of the names that begin with a word, or a sign
+    for length in sorted(set(map(len, wanted)), reverse=True):
+        for start in {_WORD_OR_SIGN.findall(name)[0] for name in wanted if len(name) == length}:
+            lengths.setdefault(start, []).append(length)
+
+    def is_word(text: str, position: int) -> bool:
+        return 0 <= position < len(text) and (text[position].isalnum() or text[position] == "_")
+
+    def hide(text: str) -> str:
+        pieces = []
+        end = 0
+        for match in _WORD_OR_SIGN.finditer(text) if lengths else ():
+            start = match.start()
+            if start < end or match[0] not in lengths or is_word(text, start - 1):
+                continue
+            stops = (start + length for length in lengths[match[0]])
+            found = (stop for stop in stops if text[start:stop] in wanted)
+            stop = next((stop for stop in found if not is_word(text, stop)), 0)
+            if stop:
+                pieces += [text[end:start], "<name>"]
+                end = stop
+        return "".join([*pieces, text[end:]])
+
+    return hide
+
+
+def cleaner(chat: Chat, reading: Reading) -> Callable[[str], str]:
+    """Return a function that replaces personal data and the names of a chat's participants."""
+    names = {message.author for message in chat.messages} | set(chat.names)
+    wanted: set[str] = set()
+    for name in names:
+        parts = [part for part in _LETTERS.findall(name) if len(part) > 2]
+        personal = [part for part in parts if part.casefold() not in _NOT_PERSONAL]
+        wanted.update(part for part in personal if part[0].isupper() or not part.isascii())
+        if personal:
+            wanted.add(name.strip())
+    hide = name_cleaner(wanted)
+
+    def clean(text: str) -> str:
+        cleaned = redact(hide(text))
+        cleaned = _MENTIONED_NUMBER.sub("<phone>", cleaned)
+        reading.redacted += cleaned != text
+        return cleaned.strip()
+
+    return clean
+
+
+CHATS = Corpus(
+    name="chats",
+    title="Your own chats as your tool exports them: messengers, help desks, e-mails, tables.",
+    reads="exports that `rejoinder list formats` lists; the form is found by content",
+    licence="yours",
+    origin="your own export; `rejoinder list formats` says how, for each tool",
+    read=read_chats,
+    settings=ChatsSettings,
+)

@@ -1,0 +1,188 @@
+"""Mailboxes: an mbox file, an .eml file, or a zip file or folder of those.
+
+Mails are a chat by what they answer (References, In-Reply-To), else by subject. Quoted text and
+signatures are removed by mail-parser-reply, in its languages. The author is the address.
+"""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import email.utils
+import re
+from collections.abc import Iterator
+from email.message import EmailMessage
+from typing import Any
+
+from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.html_text import text_of_html
+from rejoinder.corpora.readers.times import parse_time
+from rejoinder.corpora.source import Sample, Source, keep_open
+from rejoinder.corpora.tables import (
+    Choice,
+)
+from rejoinder.errors import InputError
+from rejoinder.mail_quotes import newest_text
+from rejoinder.patterns import search_pattern
+
+_BROKEN_HEADERS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
+_TOO_MANY_PARTS = f"mails of more than {MAX_PARTS} parts, or nested too deep"
+_MAIL_FILES = (".eml", ".mbox")
+_DAY = search_pattern(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} ")  # Mon Jan
+_CLOCK = search_pattern(rb"\d\d:\d\d")
+_PREFIX = search_pattern(
+    r"^\s*+(?:(?:re|aw|fwd?|wg|sv|antw|res|rv|tr)\s*+(?:\[\d++\]\s*+)?:\s*+)++", re.IGNORECASE
+)
+_MAIL_ID = search_pattern(r"<[^<>\s]++>")
+_SIGNATURE = search_pattern(r"^-- ?$.*", re.MULTILINE | re.DOTALL)
+
+
+def read_mailbox(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield the chats of a mailbox, in the order of their first mails."""
+    del choice
+    with keep_open(sample.source.path):
+        yield from _read_mailbox(sample, reading)
+
+
+def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
+    names = [name for name in sample.members if name.lower().endswith(_MAIL_FILES)]
+    files = [Source(sample.source.path, name) for name in names] or [sample.source]
+    chats: dict[str, Chat] = {}
+    of_mail: dict[str, str] = {}  # the chat of each Message-ID
+    for file in files:
+        for mail in _mails(file, reading):
+            if mail is None:
+                reading.drop(_TOO_MANY_PARTS)
+                continue
+            try:
+                message, name = _message_of_mail(mail)
+                is_automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
+                thread = "" if is_automatic or not message.text else _thread(mail, of_mail)
+            except _BROKEN_HEADERS:
+                reading.drop("mails whose headers cannot be read")
+                continue
+            if is_automatic:
+                reading.drop("automatic answers")
+            elif not message.text:
+                reading.drop("mails without a text of their own")
+            else:
+                chat = chats.setdefault(thread, Chat())
+                chat.messages.append(message)
+                chat.names += filter(None, (name,))
+    for name, chat in chats.items():
+        if all(message.time is not None for message in chat.messages):
+            chat.messages.sort(key=lambda message: message.time or 0.0)
+        chat.name = name
+        yield chat
+
+
+def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage | None]:
+    """Yield the mails of a file: those that lines with "From " begin, or the only one.
+
+    None stands for a mail of too many parts.
+    """
+    lines: list[bytes] = []
+    size = 0
+    blank = True
+    with file.open(reading) as stream:
+        for line in stream:
+            if blank and lines and _is_mail_start(line):
+                yield _parsed(lines)
+                lines = []
+                size = 0
+            blank = not line.strip()
+            size += len(line)
+            if size > MAX_DOCUMENT_BYTES:
+                raise InputError(f"{file}: a mail of more than {MAX_DOCUMENT_BYTES >> 20} MiB")
+            lines.append(line[1:] if line.startswith(b">From ") else line)
+    yield _parsed(lines)
+
+
+def _is_mail_start(line: bytes) -> bool:
+    """Return whether a line begins a mail: "From ", and at the end a year, or a day and a clock."""
+    rest = line.removeprefix(b"From ").rstrip()
+    if rest == line.rstrip() or not rest:
+        return False
+    if rest[-4:].isdigit() and len(rest) > 4 and not line[5:6].isspace():
+        return True
+    day = _DAY.search(rest)
+    return day is not None and _CLOCK.search(rest, day.end()) is not None
+
+
+class _ShortHeaders(email.policy.EmailPolicy):
+    """Headers of which a part is read: the parser takes the square of their length."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        """Return a header's value; of references the newest."""
+        is_long = name.lower() == "references"
+        short = value[-MAX_REFERENCES:] if is_long else value[:MAX_HEADER]
+        return super().header_fetch_parse(name, short)
+
+
+_POLICY = _ShortHeaders()
+
+
+def _parsed(lines: list[bytes]) -> EmailMessage | None:
+    content = b"".join(lines[1:] if _is_mail_start(lines[0]) else lines)
+    if content.lower().count(b"content-type:") > MAX_PARTS:
+        return None
+    try:
+        mail: Any = email.message_from_bytes(content, policy=_POLICY)
+    except RecursionError:  # of comments within each other, in a header that divides parts
+        return None
+    return mail
+
+
+def _message_of_mail(mail: EmailMessage) -> tuple[ChatMessage, str]:
+    """Return a mail as a message, and the name of its author."""
+    name, address = email.utils.parseaddr(str(mail.get("From", "")))
+    text = _SIGNATURE.sub("", _body(mail).replace("\r\n", "\n"))
+    time = parse_time(str(mail.get("Date", "")))
+    return ChatMessage(address.lower() or name or "unknown", newest_text(text), time), name
+
+
+def _body(mail: EmailMessage) -> str:
+    """Return the text of a mail, of HTML without tags."""
+    body = mail.get_body(("plain", "html"))
+    if body is None:
+        return ""
+    try:
+        text = str(body.get_content())
+    except (LookupError, UnicodeError):  # an encoding that nobody knows
+        payload: Any = body.get_payload(decode=True)
+        text = payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
+    return text_of_html(text) if body.get_content_type() == "text/html" else text
+
+
+def _thread(mail: EmailMessage, of_mail: dict[str, str]) -> str:
+    """Return the chat that a mail continues, or a new one; remember it by the mail's id."""
+    own = str(mail.get("Message-ID", "")).strip()
+    text = f"{mail.get('References', '')} {mail.get('In-Reply-To', '')}"
+    earlier = _MAIL_ID.findall(text)
+    subject = _PREFIX.sub("", str(mail.get("Subject", ""))).strip().casefold()
+    is_answer = bool(earlier) or _PREFIX.match(str(mail.get("Subject", "")) or "") is not None
+    thread = next((of_mail[name] for name in earlier if name in of_mail), "")
+    if not thread and is_answer and subject:
+        thread = of_mail.get(f"subject {subject}", "")
+    thread = thread or own or f"mail {len(of_mail)}"
+    for name in filter(None, (own, *earlier)):
+        of_mail.setdefault(name, thread)
+    if subject:
+        of_mail[f"subject {subject}"] = thread
+    return thread
+
+
+MAILBOX = Form(
+    name="mailbox",
+    title="mailbox (mbox, eml)",
+    holds="chats",
+    export="Thunderbird: ImportExportTools, Export folder (mbox); Gmail: takeout.google.com, Mail; "
+    "Outlook: save mails as .eml",
+    matches=lambda sample: (
+        sample.kind == "mail" or any(name.lower().endswith(_MAIL_FILES) for name in sample.members)
+    ),
+    read=read_mailbox,
+)

@@ -1,0 +1,146 @@
+"""A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
+
+Rows of a conversation may be scattered over the file; where all have a time, it orders them.
+Without a column for the conversation the file is one chat, which a silence splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
+from rejoinder.corpora.readers.form import OF_TABLES, Form
+from rejoinder.corpora.readers.html_text import text_of_html
+from rejoinder.corpora.readers.times import date_numbers, find_order, parse_time
+from rejoinder.corpora.source import Sample
+from rejoinder.corpora.tables import (
+    REPEATED_HEADERS,
+    Choice,
+    columns_of,
+    find_column,
+    fold,
+    json_rows,
+    open_table,
+)
+from rejoinder.errors import InputError
+
+CONVERSATION = ("conversation", "conversation_id", "conversationid", "ticket", "ticket_id",
+                "chat", "chat_id", "thread", "thread_id", "session", "session_id", "dialogue",
+                "dialogue_id", "dialog_id", "case_id", "room_id")  # fmt: skip
+AUTHOR = ("author", "sender", "from", "speaker", "username", "user", "author_id", "sender_id",
+          "participant", "role", "name")  # fmt: skip
+TEXT = ("text", "message", "body", "content", "comment", "utterance", "msg")
+TIME = ("time", "timestamp", "datetime", "date", "created_at", "created", "sent_at", "createdat")
+AGENT = ("is_agent", "role", "sender_type", "author_type", "user_type", "direction", "inbound",
+         "incoming", "is_bot")  # fmt: skip
+PRIVATE = ("private", "is_private", "internal")
+_NEEDED = ("author", "text")
+WORDS = {"conversation": CONVERSATION, "author": AUTHOR, "text": TEXT, "time": TIME,
+         "agent": AGENT, "private": PRIVATE}  # fmt: skip
+KNOWN = frozenset(word for words in WORDS.values() for word in words)
+_AGENT_WORDS = frozenset(
+    """agent assistant bot support operator staff admin outbound outgoing out representative
+    teammate gpt model""".split()  # noqa: SIM905
+)
+_TRUE = frozenset(("true", "1", "yes", "y", "t"))
+_MEANT_CUSTOMER = frozenset(("inbound", "incoming"))  # columns in which "true" is a customer's
+
+
+def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield the chats of a table of messages."""
+    source = sample.source
+    rows: Iterator[tuple[str, Any]]
+    if sample.kind.startswith("json"):
+        names = list(sample.columns)
+        rows = json_rows(sample, "", reading)
+        form = "JSON"
+    else:
+        table = open_table(sample, choice, KNOWN, reading)
+        names, rows, form = table.names, iter(table.rows), table.form
+    columns = columns_of(names, WORDS, choice, str(source))
+    if missing := [role for role in _NEEDED if role not in columns]:
+        raise InputError(
+            f"{source}: no column for {' or '.join(missing)}; there is "
+            f"{', '.join(names)[:200] or 'none'}: name it with --set columns={missing[0]}=NAME"
+        )
+    words = ", ".join(f"{role} = {name}" for role, name in columns.items())
+    reading.notes.append(f"{source}: {form}: {words}")
+    chats: dict[str, list[tuple[Any, ChatMessage]]] = {}
+    for where, row in rows:
+        if not isinstance(row, dict):
+            raise InputError(f"{where}: a JSON {type(row).__name__}; an object is read")
+        if _flag(row.get(columns.get("private", ""))):
+            reading.drop("private notes")
+            continue
+        if all(fold(row.get(columns[role]) or "") == fold(columns[role]) for role in _NEEDED):
+            reading.drop(REPEATED_HEADERS)
+            continue
+        message = _message_of_row(row, columns)
+        if not message.text:
+            reading.drop("messages without a text")
+            continue
+        name = str(row.get(columns.get("conversation", ""), ""))
+        chats.setdefault(name, []).append((row.get(columns.get("time", "")), message))
+    ordered = _ordered(chats, "conversation" not in columns)
+    yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
+
+
+def _ordered(chats: Mapping[str, list[tuple[Any, ChatMessage]]], endless: bool) -> Iterator[Chat]:
+    """Yield chats whose messages are ordered by their times, if all are readable."""
+    values = [value for messages in chats.values() for value, _ in messages]
+    order = find_order(filter(None, map(date_numbers, values)))
+    for name, messages in chats.items():
+        timed = [
+            ChatMessage(message.author, message.text, parse_time(value, order), message.agent)
+            for value, message in messages
+        ]
+        if all(message.time is not None for message in timed):
+            timed.sort(key=lambda message: message.time or 0.0)
+        yield Chat(timed, name, endless)
+
+
+def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatMessage:
+    text = row.get(columns["text"])
+    text = "" if text is None else str(text)
+    author = row.get(columns["author"])
+    name = columns.get("agent")
+    agent = None
+    if name is not None and row.get(name) not in (None, ""):
+        value = str(row[name]).strip().casefold()
+        key = fold(name)
+        if key in _MEANT_CUSTOMER:
+            agent = value not in _TRUE
+        else:
+            agent = value in _TRUE or bool(set(fold(value).split("_")) & _AGENT_WORDS)
+    plain = text_of_html(text) if fold(columns["text"]).endswith("html") else text.strip()
+    return ChatMessage("" if author is None else str(author).strip(), plain, None, agent)
+
+
+def _flag(value: Any) -> bool:
+    return str(value).casefold() in _TRUE if value is not None else False
+
+
+def _is_table_of_messages(sample: Sample) -> bool:
+    """Return whether a table has texts with their authors, and conversations or times."""
+
+    def has(*names: str) -> bool:
+        return find_column(sample.columns, names) is not None
+
+    authors = [name for name in AUTHOR if name not in ("name", "user", "role")]
+    scattered = has(*CONVERSATION) and has(*AUTHOR)
+    return has(*TEXT) and (scattered or (has(*authors) and has(*TIME)))
+
+
+MESSAGES = Form(
+    name="messages",
+    title="table of messages",
+    holds="chats",
+    export="any tool: a row a message (CSV, Excel, Parquet, JSON) with conversation, author, text, "
+    "time",
+    matches=_is_table_of_messages,
+    read=read_messages,
+    takes=OF_TABLES,
+)
