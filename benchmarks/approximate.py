@@ -38,7 +38,7 @@ from rich.table import Table
 import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.splits import split_of
 from rejoinder.progress import track
 from rejoinder.retrieval.index import Index

@@ -29,8 +29,8 @@ from rich.table import Table
 from sentence_transformers import CrossEncoder
 
 from common import write_result
-from rejoinder.corpora.build import build_data
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
+from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.export.checkpoints import fill, find_checkpoint, load_tokenizer, read_shape
 from rejoinder.encoders.families import build_module, parse_config

@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common import write_result
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.export.checkpoints import fill, load_tokenizer, read_shape
 from rejoinder.encoders.families import build_module, parse_config

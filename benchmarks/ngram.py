@@ -29,7 +29,7 @@ from rich.table import Table
 from common import write_result
 from encoding import Encode, chat, race
 from peers import minilm_forms
-from rejoinder.corpora.build import build_data
+from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
 from rejoinder.networks.inference import Precision, pack_linears

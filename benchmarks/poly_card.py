@@ -24,7 +24,7 @@ import numpy.typing as npt
 import torch
 
 from common import write_result
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.persistence import load
 from rejoinder.training.loop import train

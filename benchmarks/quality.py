@@ -25,7 +25,7 @@ import torch
 
 from common import write_result
 from rejoinder.cli.models import OpenRankers, fit_ranker
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.encoders import bundled
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample

@@ -262,7 +262,7 @@ def training(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """
     import torch
 
-    from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.pipeline.build import build_data
     from rejoinder.training.recipe_files import load_recipe
 
     torch.set_num_threads(options.threads)

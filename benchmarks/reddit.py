@@ -36,7 +36,7 @@ from rich.table import Table
 from common import write_result
 from reddit_dump import write_dump
 from reddit_scale import all_of_reddit, limits
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 
 HERE = Path(__file__).parent
 MONTHS = 5

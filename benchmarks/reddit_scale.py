@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rejoinder.corpora.chunks import ChunkJob, ChunkSizes
-from rejoinder.corpora.comment_trees import COLUMNS, scatter
-from rejoinder.corpora.gather import LARGEST, read_partition, write_run
 from rejoinder.corpora.lines import Reading, open_blocks
-from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_settings import RedditSettings
+from rejoinder.corpora.pipeline.chunks import ChunkJob, ChunkSizes
+from rejoinder.corpora.pipeline.gather import LARGEST, read_partition, write_run
+from rejoinder.corpora.reddit.comment_trees import COLUMNS, scatter
+from rejoinder.corpora.reddit.corpus import CORPUS
+from rejoinder.corpora.reddit.settings import RedditSettings
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""

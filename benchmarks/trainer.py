@@ -40,8 +40,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from transformers import AutoTokenizer, BertConfig, BertModel, TrainerCallback
 
 from common import write_result
-from rejoinder.corpora.build import build_data
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
+from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.encoders.export.folder import describe
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.loop import train

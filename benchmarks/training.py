@@ -24,7 +24,7 @@ from rich.table import Table
 
 from common import write_result
 from limit import best_rate, gemm_shapes, multiplications
-from rejoinder.corpora.build import build_data
+from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.encoders.families import build_module
 from rejoinder.training.data.batches import EpochOrder, make_batch
 from rejoinder.training.distributed import set_up

@@ -81,10 +81,10 @@ OF_TORCH = (
 )
 # Columns: the building of a data folder, and Parquet.
 OF_PYARROW = (
-    "rejoinder.corpora.build",
-    "rejoinder.corpora.chunks",
-    "rejoinder.corpora.comment_trees",
-    "rejoinder.corpora.gather",
+    "rejoinder.corpora.pipeline.build",
+    "rejoinder.corpora.pipeline.chunks",
+    "rejoinder.corpora.reddit.comment_trees",
+    "rejoinder.corpora.pipeline.gather",
     "rejoinder.corpora.parquet",
     "rejoinder.training",
 )
@@ -202,7 +202,7 @@ def arrows() -> set[tuple[Path, Path]]:
         for path in MODULES
         for _, imported in imports(path, ast.walk(parse(path)))
         for module in (imported, imported.rpartition(".")[0])
-        if module in names and names[module] not in (path, SOURCE / "__init__.py")
+        if module in names and names[module] != path and names[module].stem != "__init__"
     }
 
 
@@ -216,16 +216,14 @@ def test_no_room_has_more_than_forty_arrows_among_its_files():
 
 
 def test_rooms_within_a_room_import_in_one_direction():
-    """A folder's own files are one place of it, each folder in it another."""
+    """The files beside them may be what all of them need, or the door to all."""
     graph = collections.defaultdict(set)
     for path, other in arrows():
         own, theirs = path.relative_to(SOURCE).parts, other.relative_to(SOURCE).parts
         depth = next(place for place, pair in enumerate(zip(own, theirs, strict=False)) if pair[0] != pair[1])
         folder = own[:depth]
-        place = own[depth] if len(own) > depth + 1 else ""
-        target = theirs[depth] if len(theirs) > depth + 1 else ""
-        if folder and place != target:
-            graph[*folder, place].add((*folder, target))
+        if folder and len(own) > depth + 1 and len(theirs) > depth + 1:
+            graph[own[: depth + 1]].add(theirs[: depth + 1])
     graphlib.TopologicalSorter(graph).prepare()
 
 

@@ -25,8 +25,8 @@ import typer
 
 from rejoinder.cli.start import main
 from rejoinder.cli.app import app
-from rejoinder.corpora.examples import read_examples, write_examples
-from rejoinder.corpora.sources import CORPORA
+from rejoinder.corpora.forms.examples import read_examples, write_examples
+from rejoinder.corpora.registry.sources import CORPORA
 from rejoinder.encoders.open import is_library
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.lab.ablation_plan import load_plan
@@ -466,7 +466,7 @@ def test_a_row_of_the_main_table_is_trained_and_ranked(row, workplace, start, ru
     plan = load_table(MAIN)
     column = plan.column["dstc7"]
     built(tuple(shlex.split(column.make)[1:]), workplace, run)
-    words = ["lab", "table", "recipes/tables/main.toml", "-o", f"tables/{row}", "--row", row]
+    words = ["lab", "table", "recipes/tables/main.toml", "-o", f"of-the-main-table/{row}", "--row", row]
     words += ["--column", "dstc7", "--set", "column.dstc7.limit=5", "--device", "cpu"]
     made = plan.row[row].command_for("dstc7", column.path)
     run(*words, code=2)
@@ -474,7 +474,7 @@ def test_a_row_of_the_main_table_is_trained_and_ranked(row, workplace, start, ru
     settings = [*tiny(recipe), f"init.transformer={start}"]
     run(*shlex.split(made)[1:], *(word for setting in settings for word in ("--set", setting)))
     run(*words)
-    (cell,) = json.loads((workplace / f"tables/{row}/table.json").read_text())["cells"]
+    (cell,) = json.loads((workplace / f"of-the-main-table/{row}/table.json").read_text())["cells"]
     assert cell["result"]["examples"] == 5
     assert cell["published"] == plan.row[row].published["dstc7"]
 

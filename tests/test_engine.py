@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from rejoinder.corpora.build import _BytesRead, _reported
-from rejoinder.corpora.chunks import ChunkJob
-from rejoinder.corpora.formats import JSONL
+from rejoinder.corpora.pipeline.build import _BytesRead, _reported
+from rejoinder.corpora.pipeline.chunks import ChunkJob
+from rejoinder.corpora.forms.formats import JSONL
 from rejoinder.corpora.lines import BadLineError
 from rejoinder.engine import LocalEngine, WorkerDiedError, attempt, local_engine
 from rejoinder.errors import InputError, MissingExtraError

@@ -15,10 +15,10 @@ from rejoinder.corpora.readers.times import parse_time
 from rejoinder.corpora.readers.chat_apps.slack import clean_slack_text
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
 from rejoinder.corpora.readers.pairs.opensubtitles import clean_line
-from rejoinder.corpora.candidates import read_candidates
+from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.redaction import redact
-from rejoinder.corpora.chats import ChatsSettings, name_cleaner, read_chats
-from rejoinder.corpora.tables import find_delimiter, fold, named_delimiter
+from rejoinder.corpora.registry.chats import ChatsSettings, name_cleaner, read_chats
+from rejoinder.corpora.forms.tables import find_delimiter, fold, named_delimiter
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
 from rejoinder.mail_quotes import newest_text

@@ -18,7 +18,7 @@ from rejoinder.cli.intents import train
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Recorder
-from rejoinder.corpora import build  # noqa: F401 (imports are no part of the path)
+from rejoinder.corpora.pipeline import build  # noqa: F401 (imports are no part of the path)
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.worker import Computing
@@ -30,22 +30,23 @@ from .training.tiny import recipe, stage, write_data
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(rejoinder.__file__).parent
 # These see no line: the names of corpora and inputs, the work folder, the summary at the end.
-AROUND = {"corpora/sources.py", "corpora/corpus.py", "corpora/work_folder.py", "corpora/build_summary.py", "corpora/limits.py",
-          "corpora/reddit_settings.py"}
+AROUND = {"corpora/registry/sources.py", "corpora/corpus.py", "corpora/pipeline/work_folder.py", "corpora/pipeline/summary.py", "corpora/limits.py",
+          "corpora/reddit/settings.py"}
 # The engine calls the task that it got; bytes are reported, and counts kept, where they arise.
 INTENTS = {"card": "my card was stolen", "hours": "when do you open"}
 CALLBACKS = {
-    ("engine.py", "corpora/build.py"),
-    ("corpora/lines.py", "corpora/build.py"),
-    ("corpora/comment_trees.py", "corpora/lines.py"),
+    ("engine.py", "corpora/pipeline/build.py"),
+    ("corpora/lines.py", "corpora/pipeline/build.py"),
+    ("corpora/reddit/comment_trees.py", "corpora/lines.py"),
 }
 # An ASGI application receives the body and sends the answer by functions of the middleware.
 ASGI = {("serving/bodies.py", "serving/guard.py")}
 # An encoder's class extends one in `conversation`; the choice among candidates reads a reply's text by
-# a method of the rows that it got.
+# a method of the rows that it got, and polarity what a reply is known by.
 OF_SEARCH = {
     ("encoders/torch.py", "encoders/conversation.py"),
     ("retrieval/replies.py", "retrieval/reader.py"),
+    ("retrieval/opposites.py", "retrieval/replies.py"),
 }
 OF_MINING = {"cli/learning.py", "curation/chats.py"}  # the chats are read by a generator
 SEARCH = ("retrieval/", "stores/", "encoders/conversation.py", "encoders/torch.py")

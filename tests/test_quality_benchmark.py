@@ -6,7 +6,7 @@ import sys
 
 import quality
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 
 
 def test_every_system_has_its_row_and_every_run_its_curve(tmp_path, monkeypatch, capsys):

@@ -19,7 +19,7 @@ import torch
 
 from rejoinder.cli.shell import guarded
 from rejoinder.conversations import Conversation
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.encoders.export.checkpoints import (
     find_checkpoint,
     load_checkpoint,

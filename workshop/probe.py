@@ -24,7 +24,7 @@ import numpy as np
 
 import rejoinder
 from rejoinder.cli.shell import guarded
-from rejoinder.corpora.candidates import distinct, read_candidates
+from rejoinder.corpora.registry.candidates import distinct, read_candidates
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file

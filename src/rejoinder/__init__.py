@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.telemetry import switch_telemetry_off
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.corpora.schema import Candidate, Example
     from rejoinder.curation.mining import mine
     from rejoinder.encoders.families import Model
@@ -57,7 +57,7 @@ _HOMES = {
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.encoders.open",
     "mine": "rejoinder.curation.mining",
-    "read_examples": "rejoinder.corpora.examples",
+    "read_examples": "rejoinder.corpora.forms.examples",
     "train": "rejoinder.training.loop",
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from rejoinder.corpora.examples import read_examples, write_examples
+from rejoinder.corpora.forms.examples import read_examples, write_examples
 from rejoinder.encoders import persistence
 from rejoinder.errors import RejoinderError
 from rejoinder.training.display import TerminalDisplay

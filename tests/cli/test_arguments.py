@@ -11,7 +11,7 @@ import rejoinder
 from rejoinder.cli import models
 from rejoinder.cli.models import OpenRankers
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders import multilingual, sentence
 from rejoinder.lab.map import Map
 from rejoinder.errors import InputError

@@ -1,6 +1,6 @@
 """`rejoinder list corpora`: what `rejoinder data` reads."""
 
-from rejoinder.corpora.sources import CORPORA
+from rejoinder.corpora.registry.sources import CORPORA
 from tests.corpora.toy import TOY
 
 VERB = ["list", "corpora"]

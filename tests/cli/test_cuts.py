@@ -3,7 +3,7 @@
 import pytest
 
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from tests.encoders.small import small_model
 
 SAID = "longer than the 40 subwords that {} reads: the end is cut"

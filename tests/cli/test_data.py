@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from rejoinder.corpora import parquet as tables
-from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.sources import CORPORA
+from rejoinder.corpora.forms.examples import read_examples
+from rejoinder.corpora.registry.sources import CORPORA
 from tests.corpora.jobs import dialogues
 from tests.corpora.toy import TOY, toy_lines
 

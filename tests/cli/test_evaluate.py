@@ -6,7 +6,7 @@ import pytest
 
 from rejoinder.cli.models import ENCODER_BLOCK
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders.words.keywords import BM25
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, number, numbered_examples
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import rejoinder
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of, recorder
 

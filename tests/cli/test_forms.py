@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.recognition import FORMS
+from rejoinder.corpora.registry.recognition import FORMS
 from rejoinder.retrieval.index import Index
 
 VERB = []

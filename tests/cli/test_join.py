@@ -4,7 +4,7 @@ import pytest
 
 import rejoinder
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from tests.encoders.conftest import saved
 
 VERB = ["join"]

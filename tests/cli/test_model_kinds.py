@@ -3,7 +3,7 @@
 import pytest
 
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import MODEL, recipe, stage
 from tests.training.transformers import transformer_recipe, write_checkpoint

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from rejoinder.corpora.examples import read_examples, write_examples
+from rejoinder.corpora.forms.examples import read_examples, write_examples
 from rejoinder.encoders.persistence import save
 from rejoinder.training.recipe_files import save_recipe
 from tests.encoders.small import small_model

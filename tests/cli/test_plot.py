@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.lab.purity import neighbour_purity
 from rejoinder.intents.data import read_intents

@@ -12,7 +12,7 @@ import pytest
 
 from rejoinder.cli import retrieval as verbs
 from rejoinder.corpora.schema import Candidate, Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders import persistence, sentence
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index

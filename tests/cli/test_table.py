@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.lab.plan import load_table
-from rejoinder.corpora.examples import read_examples, write_examples
+from rejoinder.corpora.forms.examples import read_examples, write_examples
 from rejoinder.errors import InputError
 from rejoinder.files import signed
 from tests.encoders.small import small_model

@@ -18,7 +18,7 @@ from rejoinder.cluster import (
     check_node,
     collect_requirements,
 )
-from rejoinder.corpora.work_folder import work_folder
+from rejoinder.corpora.pipeline.work_folder import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from tests.corpora.jobs import KINDS, alive, build, contents, wait_for
 

@@ -9,9 +9,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from rejoinder.corpora.build import _run_task, build_data
-from rejoinder.corpora.chunks import ChunkSizes
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.pipeline.build import _run_task, build_data
+from rejoinder.corpora.pipeline.chunks import ChunkSizes
+from rejoinder.corpora.forms.examples import read_examples
 from tests.corpora.toy import TOY, toy_lines
 
 SMALL = ChunkSizes(files=4_000, block=1_000, partition=3_000, chunk=64, bucket=100, shard=150)

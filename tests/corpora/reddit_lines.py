@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.lines import Block, Reading
-from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_settings import RedditSettings
+from rejoinder.corpora.reddit.corpus import CORPUS
+from rejoinder.corpora.reddit.settings import RedditSettings
 
 DUMP = Path("RC_2018-01.zst")
 

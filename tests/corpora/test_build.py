@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora import chunks, lines
+from rejoinder.corpora import lines
+from rejoinder.corpora.pipeline import chunks
 from rejoinder.corpora import parquet as tables
-from rejoinder.corpora.build import build_data
-from rejoinder.corpora.work_folder import work_folder
+from rejoinder.corpora.pipeline.build import build_data
+from rejoinder.corpora.pipeline.work_folder import work_folder
 from rejoinder.corpora.splits import SPLITS, split_of
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError, MissingExtraError
@@ -257,8 +258,8 @@ def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, source)
 MEMORY = """
     import resource, sys
     from pathlib import Path
-    from rejoinder.corpora.build import build_data
-    from rejoinder.corpora.chunks import ChunkSizes
+    from rejoinder.corpora.pipeline.build import build_data
+    from rejoinder.corpora.pipeline.chunks import ChunkSizes
     from tests.corpora.toy import TOY
 
     if __name__ == "__main__":

@@ -6,15 +6,15 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import chunks as tasks
-from rejoinder.corpora import gather
-from rejoinder.corpora.chunks import Bucket, ChunkJob, ChunkSizes
+from rejoinder.corpora.pipeline import chunks as tasks
+from rejoinder.corpora.pipeline import gather
+from rejoinder.corpora.pipeline.chunks import Bucket, ChunkJob, ChunkSizes
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import SPLITS
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.parquet import batch_of
-from rejoinder.corpora.formats import JSONL
+from rejoinder.corpora.forms.formats import JSONL
 
 TEXT = st.text("ab", max_size=3)
 TEXTS = st.lists(TEXT, min_size=1, max_size=3).map(tuple)

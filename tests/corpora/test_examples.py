@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rejoinder.corpora import parquet as tables
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import SPLITS, content_thread, split_of
-from rejoinder.corpora.examples import read_columns, read_examples, write_examples
+from rejoinder.corpora.forms.examples import read_columns, read_examples, write_examples
 from rejoinder.errors import InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

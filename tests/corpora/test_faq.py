@@ -12,8 +12,8 @@ import pytest
 from rejoinder.corpora.corpus import split_by_shares
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.sources import read_settings
-from rejoinder.corpora.faq import FAQ, FaqSettings, read_faq
+from rejoinder.corpora.registry.sources import read_settings
+from rejoinder.corpora.registry.faq import FAQ, FaqSettings, read_faq
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate, evaluate_task
 from rejoinder.evaluation.tasks import ranking_task

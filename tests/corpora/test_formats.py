@@ -15,11 +15,11 @@ from rejoinder.corpora import dialogues
 from rejoinder.corpora.dialogues import Threads, dialogue_examples
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread, split_of
-from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.formats import ChatSettings, read_jsonl
-from rejoinder.corpora.csv_pairs import read_csv
+from rejoinder.corpora.forms.examples import read_examples
+from rejoinder.corpora.forms.formats import ChatSettings, read_jsonl
+from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.sources import CORPORA
+from rejoinder.corpora.registry.sources import CORPORA
 from rejoinder.errors import InputError
 
 MESSAGE = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)

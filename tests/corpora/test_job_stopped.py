@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.work_folder import work_folder
+from rejoinder.corpora.pipeline.work_folder import work_folder
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
 from tests.corpora.jobs import (
@@ -192,11 +192,11 @@ def test_a_second_process_is_kept_out(tmp_path):
 SCRIPT = """
     import sys, time, os, resource
     from pathlib import Path
-    from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.pipeline.build import build_data
     from rejoinder.corpora.corpus import Corpus
     from rejoinder.engine import LocalEngine
-    from rejoinder.corpora.formats import read_jsonl
-    from rejoinder.corpora.chunks import ChunkSizes
+    from rejoinder.corpora.forms.formats import read_jsonl
+    from rejoinder.corpora.pipeline.chunks import ChunkSizes
 
     def slow(path, reading, settings):
         (Path(path).parent / "pids" / str(os.getpid())).touch()

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.candidates import read_candidates
-from rejoinder.corpora.chats import ChatsSettings, read_chats
+from rejoinder.corpora.registry.candidates import read_candidates
+from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
 from rejoinder.errors import InputError
 from tests.adversary import seconds
 from tests.corpora.readers.workbook import workbook
@@ -102,7 +102,7 @@ def test_their_memory_is_limited(tmp_path):
     code = """
         import resource, sys, lxml.html, openpyxl, pyarrow.compute, pyarrow.parquet, yaml
         from pathlib import Path
-        from rejoinder.corpora.candidates import read_candidates
+        from rejoinder.corpora.registry.candidates import read_candidates
         from rejoinder.errors import InputError
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + (400 << 20)

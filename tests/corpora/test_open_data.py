@@ -7,7 +7,7 @@ import pytest
 
 from rejoinder.corpora.corpus import NoSettings
 from rejoinder.corpora.splits import conversation_thread
-from rejoinder.corpora.formats import DIALOGUES
+from rejoinder.corpora.forms.formats import DIALOGUES
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dialogues.chitchat import packaged_file, read_chitchat
 from rejoinder.corpora.readers.dialogues.convai2 import Convai2Settings, read_convai2

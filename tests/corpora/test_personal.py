@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 import rejoinder
-from rejoinder.corpora.build import build_data
+from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.corpora.redaction import redact
-from rejoinder.corpora.sources import find_corpus
+from rejoinder.corpora.registry.sources import find_corpus
 from tests.adversary import seconds
 from tests.corpora.personal_data import FORMS, ORDERS
 

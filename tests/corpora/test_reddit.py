@@ -6,14 +6,14 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.build import build_data
-from rejoinder.corpora.chunks import ChunkSizes
+from rejoinder.corpora.pipeline.build import build_data
+from rejoinder.corpora.pipeline.chunks import ChunkSizes
 from rejoinder.corpora.splits import split_of
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
-from rejoinder.corpora.comment_trees import LOST, judge, trim
-from rejoinder.corpora.reddit import CORPUS
-from rejoinder.corpora.reddit_settings import RedditSettings
+from rejoinder.corpora.reddit.comment_trees import LOST, judge, trim
+from rejoinder.corpora.reddit.corpus import CORPUS
+from rejoinder.corpora.reddit.settings import RedditSettings
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError
 

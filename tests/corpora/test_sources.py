@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.sources import CORPORA, Setting, find_corpus, find_inputs, read_settings, settings_of
+from rejoinder.corpora.registry.sources import CORPORA, Setting, find_corpus, find_inputs, read_settings, settings_of
 from rejoinder.errors import InputError
 from tests.corpora.toy import TOY
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora import tables
-from rejoinder.corpora.source import look
-from rejoinder.corpora.tables import DELIMITERS, Choice, find_delimiter, open_table
+from rejoinder.corpora.forms import tables
+from rejoinder.corpora.forms.source import look
+from rejoinder.corpora.forms.tables import DELIMITERS, Choice, find_delimiter, open_table
 from rejoinder.errors import InputError
 from tests.corpora.readers.workbook import workbook
 

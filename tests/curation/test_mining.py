@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rejoinder.arrays import unit_rows
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.candidates import read_candidates
+from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.curation import mining
 from rejoinder.curation.mining import check_output, choose, mine_examples, write_replies
 from rejoinder.errors import InputError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import split_of
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task, sample, training_examples
 from tests.evaluation.fakes import number, numbered_examples

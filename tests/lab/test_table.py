@@ -10,7 +10,7 @@ import pytest
 
 from rejoinder.cli.models import OpenRankers
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation import report
 from rejoinder.evaluation.ranking import evaluate

@@ -17,7 +17,7 @@ import rejoinder
 from rejoinder import integrations
 from rejoinder.cli.app import app
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders.open import open_texts
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.reddit_settings import RedditSettings
+from rejoinder.corpora.reddit.settings import RedditSettings
 from tests.corpora.reddit_lines import comment, run
 
 WORDS = "A comment, of words; with marks: and, well, no end... in sight "

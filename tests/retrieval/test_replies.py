@@ -7,8 +7,8 @@ import pytest
 import zstandard
 
 from rejoinder.corpora.schema import Candidate, Example
-from rejoinder.corpora.examples import write_examples
-from rejoinder.corpora.candidates import read_candidates
+from rejoinder.corpora.forms.examples import write_examples
+from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.errors import InputError
 
 

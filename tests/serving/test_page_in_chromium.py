@@ -10,7 +10,7 @@ import time
 import pytest
 
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.candidates import read_candidates
+from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.curation.editing import Editor
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts

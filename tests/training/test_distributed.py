@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 import torch
 
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.text.history import HistoryText
 from rejoinder.text.vocabulary_building import build_subwords

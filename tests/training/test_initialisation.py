@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import rejoinder
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
 from rejoinder.training import loop, negatives

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.corpora import parquet as tables
-from rejoinder.corpora.build import build_data
+from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import pieces_of, write_examples
+from rejoinder.corpora.forms.examples import pieces_of, write_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.persistence import load_module

@@ -3,7 +3,7 @@
 import random
 
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.training.recipe_files import parse_recipe
 from rejoinder.training.run import RunFolder, load_checkpoint
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.lab.ablation_plan import load_plan

@@ -20,12 +20,12 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.corpora.dialogues import Threads, dialogue_examples
-from rejoinder.corpora.formats import spoken_turns, text_of
+from rejoinder.corpora.forms.formats import spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.parquet import ExampleWriter
 from rejoinder.corpora.records import parse_lines, parse_object
+from rejoinder.corpora.registry.sources import CORPORA, read_settings
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.corpora.splits import SPLITS, conversation_thread
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json

@@ -88,7 +88,7 @@ def data(
     --set respond=agent takes the messages of that role as responses. --set redact=true replaces
     personal data.
     """
-    from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
+    from rejoinder.corpora.registry.sources import find_corpus, find_inputs, read_settings
 
     if output is None and not dry_run:
         raise InputError("give -o DIR for the examples, or --dry-run to look at the input")
@@ -102,7 +102,7 @@ def data(
             raise InputError("--dry-run reads on this machine; leave --ray out")
         emit(_survey(corpus, files, values, reading, limit), as_json, _survey_text)
         return
-    from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.pipeline.build import build_data
 
     paths = [file.path for file in files]
     size = sum(file.size for file in files)
@@ -151,7 +151,7 @@ def _working(
 def _explained(output: Path) -> Iterator[None]:
     """Add to an error where finished work is kept, and how to skip bad lines."""
     from rejoinder.corpora.lines import BadLineError
-    from rejoinder.corpora.work_folder import WorkFolderError, work_folder
+    from rejoinder.corpora.pipeline.work_folder import WorkFolderError, work_folder
 
     try:
         yield
@@ -169,7 +169,7 @@ def _survey(
 ) -> dict[str, Any]:
     import rejoinder
     from rejoinder.corpora.lines import BadLineError
-    from rejoinder.corpora.survey import survey
+    from rejoinder.corpora.pipeline.survey import survey
     from rejoinder.encoders.bundled import DEFAULT
 
     model = rejoinder.load(DEFAULT)
@@ -234,7 +234,7 @@ def _survey_text(result: Mapping[str, Any]) -> str:
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:
-    from rejoinder.corpora.build_summary import limits_of_history
+    from rejoinder.corpora.pipeline.summary import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
     for split, counts in summary["splits"].items():
@@ -275,7 +275,7 @@ def _summary_text(summary: Mapping[str, Any]) -> str:
 def _roles_text(summary: Mapping[str, Any]) -> str:
     """Return the number of messages of each role, and how they were used."""
     from rejoinder.conversations import NO_TURNS
-    from rejoinder.corpora.formats import ChatSettings
+    from rejoinder.corpora.forms.formats import ChatSettings
 
     respond = summary["settings"].get("respond", "agent")
     settings = ChatSettings(respond=respond)

@@ -198,7 +198,7 @@ def evaluate_index(
 
     Example: rejoinder index evaluate replies.index --data chats.jsonl
     """
-    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.evaluation import ranking, report
     from rejoinder.evaluation.report import parse_reading
     from rejoinder.evaluation.tasks import ranked_part, sample
@@ -314,8 +314,8 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
-    from rejoinder.corpora.candidates import read_candidates
     from rejoinder.corpora.keys import text_key
+    from rejoinder.corpora.registry.candidates import read_candidates
 
     for option in ("candidates", "copies"):
         if (
@@ -346,7 +346,7 @@ def read_task(
 
     With `candidates` None, all different responses are candidates.
     """
-    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.corpora.keys import text_key
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
 

@@ -327,7 +327,7 @@ def tune(
 
     Example: rejoinder index tune replies.index --data data/support
     """
-    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.evaluation.tasks import sample
     from rejoinder.retrieval.index import Index
 

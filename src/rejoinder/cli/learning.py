@@ -68,7 +68,7 @@ def mine(
 
     Example: rejoinder mine whatsapp.zip -o replies.csv
     """
-    from rejoinder.corpora.sources import find_corpus, parse_settings
+    from rejoinder.corpora.registry.sources import find_corpus, parse_settings
     from rejoinder.curation import mining
     from rejoinder.encoders.bundled import DEFAULT
     from rejoinder.encoders.open import open_encoder
@@ -141,7 +141,7 @@ def learn(
 
     Example: rejoinder learn replies.index --data data/support
     """
-    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.curation import learning
     from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.evaluation.tasks import sample

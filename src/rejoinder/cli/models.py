@@ -105,7 +105,7 @@ def read_training(
 
 def read_sample(path: Path, advance: Advance) -> list[Example]:
     """Draw `EXAMPLES` from a file, or from the split `valid` of a data folder."""
-    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.evaluation.tasks import sample
 
     part = read_examples(path, "valid" if path.is_dir() else None)

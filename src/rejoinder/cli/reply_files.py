@@ -15,9 +15,9 @@ from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
+    from rejoinder.corpora.forms.tables import Choice
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.schema import Candidate
-    from rejoinder.corpora.tables import Choice
 from rejoinder.cli.arguments import SplitOption
 
 SHOWN = 5  # replies of a survey, and questions of each
@@ -49,7 +49,7 @@ class ReplySettings:
 
 def parse_settings(settings: Sequence[str] | None) -> Choice:
     """Return the choices of `--set`: format, columns, inactive=keep."""
-    from rejoinder.corpora.tables import parse_choice
+    from rejoinder.corpora.forms.tables import parse_choice
     from rejoinder.settings import parse_setting, text_fields, validate
 
     texts = text_fields(ReplySettings)
@@ -79,7 +79,7 @@ class ReplyFile:
         self, known: Sequence[str] = (), reading: Reading | None = None
     ) -> Iterator[Candidate]:
         """Yield the replies; on request without duplicates of each other or of known ones."""
-        from rejoinder.corpora.candidates import distinct, read_candidates
+        from rejoinder.corpora.registry.candidates import distinct, read_candidates
 
         if reading is None and self._counted is not None:
             return iter(self._counted)

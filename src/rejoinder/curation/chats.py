@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.redaction import redact_example
+from rejoinder.corpora.registry.sources import find_corpus
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.sources import find_corpus
 from rejoinder.curation.matching import NEWEST
 from rejoinder.errors import InputError
 from rejoinder.settings import validate

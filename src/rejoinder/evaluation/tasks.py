@@ -252,7 +252,7 @@ def all_responses(path: str | Path) -> Iterator[str]:
 
     The answer to a new question may occur only in training.
     """
-    from rejoinder.corpora.examples import read_responses
+    from rejoinder.corpora.forms.examples import read_responses
 
     return read_responses(path)
 
@@ -266,7 +266,7 @@ def training_examples(
     progress: Advance = silent,
 ) -> list[Example]:
     """Draw a baseline's examples from a data set's training part, except `ranked` ones."""
-    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.forms.examples import read_examples
 
     if split in (None, "train") and path.resolve() == ranked.resolve():
         raise InputError(

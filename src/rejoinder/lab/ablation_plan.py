@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, PositiveFloat
 
-from rejoinder.corpora.build_summary import SUMMARY
+from rejoinder.corpora.pipeline.summary import SUMMARY
 from rejoinder.corpora.splits import Split
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json

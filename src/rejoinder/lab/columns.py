@@ -25,7 +25,7 @@ def read_column(column: DataColumn, progress: Advance = silent) -> tuple[Ranking
 
     Also return the number of omitted repeats.
     """
-    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.forms.examples import read_examples
 
     try:
         distinct = _Distinct(read_examples(column.path, column.part), column.distinct)

@@ -19,11 +19,11 @@ from rejoinder.conversations import (
     is_persona,
     spoken,
 )
-from rejoinder.corpora.formats import earlier_context
+from rejoinder.corpora.forms.formats import earlier_context
+from rejoinder.corpora.forms.tables import parse_line
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.records import BadRecordError
-from rejoinder.corpora.tables import parse_line
 from rejoinder.encoders.protocol import DualEncoder, encode_queries
 from rejoinder.encoders.vectors import ContextVectors, check_rows
 from rejoinder.errors import InputError

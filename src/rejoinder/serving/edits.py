@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora.candidates import distinct
+from rejoinder.corpora.registry.candidates import distinct
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change, changes, find_change
 from rejoinder.curation.editing import Editor

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.corpora.candidates import distinct, read_candidates
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.registry.candidates import distinct, read_candidates
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.files import is_plain

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from rejoinder.arrays import Column, FloatArray
-from rejoinder.corpora.build_summary import SUMMARY, kept_messages, limits_of_history
+from rejoinder.corpora.pipeline.summary import SUMMARY, kept_messages, limits_of_history
 from rejoinder.devices import CPU
 from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts

@@ -6,7 +6,7 @@ import pytest
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps.slack import clean_slack_text
-from rejoinder.corpora.chats import ChatsSettings, read_chats
+from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
 from rejoinder.errors import InputError
 
 

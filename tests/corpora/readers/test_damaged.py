@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dialogues.convai2 import Convai2Settings
-from rejoinder.corpora.sources import CORPORA
+from rejoinder.corpora.registry.sources import CORPORA
 from rejoinder.errors import InputError
 from tests.corpora.readers import test_amazon_qa as amazon
 from tests.corpora.readers import test_convai2 as convai2

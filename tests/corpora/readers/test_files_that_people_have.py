@@ -5,14 +5,14 @@ import json
 import pytest
 
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.csv_pairs import read_csv
+from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.linked_data import parse_leniently
-from rejoinder.corpora.recognition import find_form
-from rejoinder.corpora.candidates import read_candidates
-from rejoinder.corpora.sources import read_settings
-from rejoinder.corpora.chats import CHATS, ChatsSettings, read_chats
-from rejoinder.corpora.tables import Choice, parse_choice
+from rejoinder.corpora.readers.answers.linked_data import parse_leniently
+from rejoinder.corpora.registry.recognition import find_form
+from rejoinder.corpora.registry.candidates import read_candidates
+from rejoinder.corpora.registry.sources import read_settings
+from rejoinder.corpora.registry.chats import CHATS, ChatsSettings, read_chats
+from rejoinder.corpora.forms.tables import Choice, parse_choice
 from rejoinder.errors import InputError
 from rejoinder.intents.data import read_intents
 from tests.corpora.readers.tool_files import INACTIVE, RAIN, TAP, asked

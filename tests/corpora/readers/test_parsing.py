@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.json_arrays import json_objects
-from rejoinder.corpora.xml import xml_elements
+from rejoinder.corpora.forms.json_arrays import json_objects
+from rejoinder.corpora.forms.xml import xml_elements
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
 

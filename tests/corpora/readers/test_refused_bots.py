@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from rejoinder.corpora.candidates import read_candidates
+from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.errors import InputError
 
 OPEN = "We open at nine."

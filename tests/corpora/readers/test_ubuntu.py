@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.build import build_data
+from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.pairs.ubuntu import UbuntuSettings, read_ubuntu, split_turns
 from rejoinder.errors import InputError

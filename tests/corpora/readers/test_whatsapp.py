@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from rejoinder.corpora.readers.times import find_order, parse_time
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
-from rejoinder.corpora.recognition import inspect
-from rejoinder.corpora.chats import ChatsSettings, read_chats
-from rejoinder.corpora.tables import Choice
+from rejoinder.corpora.registry.recognition import inspect
+from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.errors import InputError
 
 WORDS = st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Zs"])

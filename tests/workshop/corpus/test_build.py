@@ -8,7 +8,7 @@ import pytest
 
 from rejoinder.corpora.keys import words_of
 from rejoinder.corpora.splits import SPLITS, conversation_thread, split_of
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.errors import InputError
 from workshop.corpus.build import build_corpus, markdown
 from workshop.corpus.plan import CorpusPlan, Evaluation, Source

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.errors import InputError
 from tests.workshop.corpus.test_build import dialogues, write
 from workshop.corpus.__main__ import main

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rejoinder.conversations import PERSONA
 from rejoinder.corpora.keys import words_of
-from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.errors import InputError
 from tests.workshop.corpus.test_build import recipe, write
 from workshop.corpus import messages

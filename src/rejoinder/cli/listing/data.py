@@ -33,7 +33,7 @@ def corpora(
 
     Example: rejoinder list corpora reddit
     """
-    from rejoinder.corpora.sources import CORPORA, find_corpus, settings_of
+    from rejoinder.corpora.registry.sources import CORPORA, find_corpus, settings_of
 
     if source is None:
         width = max(map(len, CORPORA))
@@ -73,7 +73,7 @@ def formats(
 
     Example: rejoinder list formats whatsapp
     """
-    from rejoinder.corpora.recognition import FORMS
+    from rejoinder.corpora.registry.recognition import FORMS
 
     if name is not None and name not in FORMS:
         raise InputError(f"no form {name!r}; there are {', '.join(FORMS)}")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import Choice
 from rejoinder.patterns import search_pattern
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rejoinder.corpora.source import Sample
+from rejoinder.corpora.forms.source import Sample
 from rejoinder.patterns import search_pattern
 
 _UTTERANCES = (

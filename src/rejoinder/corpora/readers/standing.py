@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rejoinder.corpora.tables import fold
+from rejoinder.corpora.forms.tables import fold
 
 INACTIVE = "inactive or unapproved entries (--set inactive=keep reads them)"
 _IN_USE = frozenset(

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
+from rejoinder.corpora.forms.xml import xml_elements
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.readers.wikitext import NestingError, paragraphs
 from rejoinder.corpora.schema import Example
-from rejoinder.corpora.xml import xml_elements
 from rejoinder.patterns import match_pattern, search_pattern
 
 WORDS = range(5, 61)  # numbers of words of the sentence that is the query

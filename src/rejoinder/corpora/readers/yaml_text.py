@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.limits import MAX_DEPTH, check_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rejoinder.arrays import Column, Ids, Joined, ranges
-from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
+from rejoinder.corpora.forms.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import (

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rejoinder.corpora.forms.source import Sample, Source, dicts, keep_open, texts_of
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.limits import check_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.bots.intent_reply import CONDITIONAL, candidate_of_messages
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, Source, dicts, keep_open, texts_of
-from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.patterns import search_pattern

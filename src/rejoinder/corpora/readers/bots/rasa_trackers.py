@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rejoinder.corpora.forms.source import Sample, dicts, json_values
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.source import Sample, dicts, json_values
-from rejoinder.corpora.tables import Choice
 
 
 def read_trackers(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from rejoinder.corpora.forms.source import Sample, Source, json_values, keep_open
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.corpora.source import Sample, Source, json_values, keep_open
-from rejoinder.corpora.tables import Choice
 from rejoinder.patterns import search_pattern
 
 _DAY = search_pattern(r"(?:^|/)([^/]+)/\d{4}-\d{2}-\d{2}\.json$")

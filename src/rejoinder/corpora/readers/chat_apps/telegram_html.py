@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
+from rejoinder.corpora.forms.source import Sample, Source, keep_open
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.chat_apps.chat_of_two import ATTACHMENTS, mark_agent
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import parse_html, text_of_element
-from rejoinder.corpora.source import Sample, Source, keep_open
-from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
 

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import Choice, fold, open_table
 from rejoinder.corpora.limits import MAX_WAY
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import Choice, fold, open_table
 from rejoinder.patterns import search_pattern
 
 _COLUMNS = {

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rejoinder.corpora.clocks import HALF, half_of_day
+from rejoinder.corpora.forms.source import Sample, Source
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import date_seconds, find_order
-from rejoinder.corpora.source import Sample, Source
-from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
 

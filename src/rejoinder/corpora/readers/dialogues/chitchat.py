@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import Threads
-from rejoinder.corpora.formats import record_examples
+from rejoinder.corpora.forms.formats import record_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import conversation_thread

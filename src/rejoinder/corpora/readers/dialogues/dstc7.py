@@ -14,13 +14,13 @@ from typing import Any
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import dialogue_examples
-from rejoinder.corpora.formats import text_of
-from rejoinder.corpora.json_arrays import json_objects
+from rejoinder.corpora.forms.formats import text_of
+from rejoinder.corpora.forms.json_arrays import json_objects
+from rejoinder.corpora.forms.tab_pairs import tab_pairs
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
-from rejoinder.corpora.tab_pairs import tab_pairs
 from rejoinder.errors import InputError
 
 _NONE = "NONE"  # stands for the id of the right candidate where none is right (subtask 4)

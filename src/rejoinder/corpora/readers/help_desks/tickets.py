@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from rejoinder.corpora.forms.source import Sample, dicts, json_values, texts_of
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.corpora.source import Sample, dicts, json_values, texts_of
-from rejoinder.corpora.tables import Choice
 
 PRIVATE = "private notes"
 _TICKET_LISTS = ("tickets", "conversations", "data", "payload", "results", "data.payload")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rejoinder.corpora.source import Sample
+from rejoinder.corpora.forms.source import Sample
 
 
 def find_base(sample: Sample, bases: tuple[str, ...], *keys: str) -> str | None:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
 

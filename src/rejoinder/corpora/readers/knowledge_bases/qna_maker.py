@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import Choice, fold
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers import read_table
+from rejoinder.corpora.readers.answers.table import read_table
 from rejoinder.corpora.readers.form import OF_TABLES, Form
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import Choice, fold
 
 _NEW_COLUMNS = {"question", "answer", "metadata"}
 _OLD_COLUMNS = {"question", "answer", "source"}

@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from email.message import EmailMessage
 from typing import Any
 
+from rejoinder.corpora.forms.source import Sample, Source, keep_open
+from rejoinder.corpora.forms.tables import (
+    Choice,
+)
 from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.corpora.source import Sample, Source, keep_open
-from rejoinder.corpora.tables import (
-    Choice,
-)
 from rejoinder.errors import InputError
 from rejoinder.mail_quotes import newest_text
 from rejoinder.patterns import search_pattern

@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
-from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
-from rejoinder.corpora.readers.form import OF_TABLES, Form
-from rejoinder.corpora.readers.html_text import text_of_html
-from rejoinder.corpora.readers.times import date_numbers, find_order, parse_time
-from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import (
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import (
     REPEATED_HEADERS,
     Choice,
     columns_of,
@@ -25,6 +19,12 @@ from rejoinder.corpora.tables import (
     json_rows,
     open_table,
 )
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
+from rejoinder.corpora.readers.form import OF_TABLES, Form
+from rejoinder.corpora.readers.html_text import text_of_html
+from rejoinder.corpora.readers.times import date_numbers, find_order, parse_time
 from rejoinder.errors import InputError
 
 CONVERSATION = ("conversation", "conversation_id", "conversationid", "ticket", "ticket_id",

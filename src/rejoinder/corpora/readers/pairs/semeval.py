@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.forms.tab_pairs import tab_pairs
+from rejoinder.corpora.forms.xml import xml_elements
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread, split_of
-from rejoinder.corpora.tab_pairs import tab_pairs
-from rejoinder.corpora.xml import xml_elements
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:

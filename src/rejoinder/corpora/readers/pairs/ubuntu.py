@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.csv_pairs import csv_rows
 from rejoinder.corpora.dialogues import dialogue_examples
+from rejoinder.corpora.forms.csv_pairs import csv_rows
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example

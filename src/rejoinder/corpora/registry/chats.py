@@ -15,16 +15,16 @@ from pathlib import Path
 from rejoinder.conversations import join_turns
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import dialogue_examples
-from rejoinder.corpora.formats import OwnSettings
+from rejoinder.corpora.forms.formats import OwnSettings
+from rejoinder.corpora.forms.tables import fold, parse_choice
 from rejoinder.corpora.limits import MAX_NAME
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Markup
-from rejoinder.corpora.recognition import find_form
 from rejoinder.corpora.redaction import redact
+from rejoinder.corpora.registry.recognition import find_form
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
-from rejoinder.corpora.tables import fold, parse_choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.lines import Block, Reading
-from rejoinder.corpora.reddit_settings import RedditSettings
+from rejoinder.corpora.reddit.settings import RedditSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
     """Return a record of each line that counts; see `comment_trees.scatter`."""
-    from rejoinder.corpora import comment_trees
+    from rejoinder.corpora.reddit import comment_trees
 
     return comment_trees.scatter(block, reading, settings)
 
@@ -27,7 +27,7 @@ def assemble(
     records: pa.RecordBatch, reading: Reading, settings: RedditSettings
 ) -> Iterator[pa.RecordBatch]:
     """Yield the examples of whole threads; see `comment_trees.assemble`."""
-    from rejoinder.corpora import comment_trees
+    from rejoinder.corpora.reddit import comment_trees
 
     return comment_trees.assemble(records, reading, settings)
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from rejoinder.corpora.limits import MAX_LINE_BYTES
 from rejoinder.corpora.lines import Block, Reading, too_long
 from rejoinder.corpora.parquet import BASE_SCHEMA, BATCH_ROWS, GROUP_CHARACTERS
-from rejoinder.corpora.reddit_settings import RedditSettings
+from rejoinder.corpora.reddit.settings import RedditSettings
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 States: TypeAlias = npt.NDArray[np.uint8]

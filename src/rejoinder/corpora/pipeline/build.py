@@ -22,9 +22,10 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from rejoinder import __version__
-from rejoinder.corpora import gather
-from rejoinder.corpora.build_summary import FOLDER, FORMAT, SUMMARY, BuildSummary
-from rejoinder.corpora.chunks import (
+from rejoinder.corpora.corpus import Corpus, Input
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.pipeline import gather
+from rejoinder.corpora.pipeline.chunks import (
     Bucket,
     Chunk,
     ChunkJob,
@@ -37,12 +38,11 @@ from rejoinder.corpora.chunks import (
     read_tasks,
     write_shard,
 )
-from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.gather import Scattered, ScatterTask
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.sources import find_corpus, find_inputs
+from rejoinder.corpora.pipeline.gather import Scattered, ScatterTask
+from rejoinder.corpora.pipeline.summary import FOLDER, FORMAT, SUMMARY, BuildSummary
+from rejoinder.corpora.pipeline.work_folder import DONE, NothingKeptError, open_work
+from rejoinder.corpora.registry.sources import find_corpus, find_inputs
 from rejoinder.corpora.splits import Split
-from rejoinder.corpora.work_folder import DONE, NothingKeptError, open_work
 from rejoinder.engine import Engine, LocalEngine
 from rejoinder.files import atomic_file, atomic_folder, check_replaceable, parse_json
 from rejoinder.progress import Advance, StageProgress, silent

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rejoinder.corpora.csv_pairs import read_csv
-from rejoinder.corpora.formats import ChatSettings, no_response, read_jsonl
+from rejoinder.corpora.forms.csv_pairs import read_csv
+from rejoinder.corpora.forms.formats import ChatSettings, no_response, read_jsonl
 from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import SPLITS, Split, content_thread, split_of

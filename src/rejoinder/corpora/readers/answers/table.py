@@ -11,15 +11,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
-from rejoinder.corpora.readers.form import OF_JSON, OF_TABLES, Form
-from rejoinder.corpora.readers.help_desks.replies import ACTIONS, macro_json
-from rejoinder.corpora.readers.html_text import text_of_html
-from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
-from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import (
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import (
     REPEATED_HEADERS,
     Choice,
     columns_of,
@@ -29,6 +22,13 @@ from rejoinder.corpora.tables import (
     json_rows,
     open_table,
 )
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
+from rejoinder.corpora.readers.form import OF_JSON, OF_TABLES, Form
+from rejoinder.corpora.readers.help_desks.replies import ACTIONS, macro_json
+from rejoinder.corpora.readers.html_text import text_of_html
+from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
+from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.patterns import search_pattern
 

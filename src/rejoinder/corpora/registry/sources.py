@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora import csv_pairs, formats, reddit
-from rejoinder.corpora.chats import CHATS
 from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.faq import FAQ
+from rejoinder.corpora.forms import csv_pairs, formats
 from rejoinder.corpora.readers import dialogues, pairs, wikipedia
+from rejoinder.corpora.reddit import corpus as reddit
+from rejoinder.corpora.registry.chats import CHATS
+from rejoinder.corpora.registry.faq import FAQ
 from rejoinder.corpora.splits import SPLITS
 from rejoinder.errors import InputError
 from rejoinder.patterns import search_pattern

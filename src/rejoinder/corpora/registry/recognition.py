@@ -6,20 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import Literal
 
-from rejoinder.corpora.readers import (
-    answers,
-    bots,
-    chat_apps,
-    faq_pages,
-    help_desks,
-    knowledge_bases,
-    messages,
-    snippets,
-)
-from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.refused import refused_form
-from rejoinder.corpora.source import Sample, Source, look
-from rejoinder.corpora.tables import (
+from rejoinder.corpora.forms.source import Sample, Source, look
+from rejoinder.corpora.forms.tables import (
     Choice,
     find_delimiter,
     fold,
@@ -27,6 +15,17 @@ from rejoinder.corpora.tables import (
     open_table,
     sampled_rows,
 )
+from rejoinder.corpora.readers import (
+    answers,
+    bots,
+    chat_apps,
+    help_desks,
+    knowledge_bases,
+    messages,
+    snippets,
+)
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.refused import refused_form
 from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
 
@@ -56,7 +55,7 @@ _ALL: list[Form] = [
     snippets.ESPANSO,
     snippets.CHATTERBOT,
     snippets.OSTICKET,
-    faq_pages.FAQ_PAGE,
+    answers.FAQ_PAGE,
     messages.MESSAGES,
     answers.TABLE,
     answers.JSON,

@@ -9,18 +9,23 @@ from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import Threads
-from rejoinder.corpora.formats import EARLIER_CONTEXT, THREAD_FIELDS, OwnSettings, record_examples
-from rejoinder.corpora.limits import MAX_LINE_BYTES
-from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.records import BadRecordError, parse_records
-from rejoinder.corpora.schema import Example
-from rejoinder.corpora.source import Source, look
-from rejoinder.corpora.tables import (
+from rejoinder.corpora.forms.formats import (
+    EARLIER_CONTEXT,
+    THREAD_FIELDS,
+    OwnSettings,
+    record_examples,
+)
+from rejoinder.corpora.forms.source import Source, look
+from rejoinder.corpora.forms.tables import (
     DELIMITERS,
     REPEATED_HEADERS,
     find_delimiter,
     named_delimiter,
 )
+from rejoinder.corpora.limits import MAX_LINE_BYTES
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.records import BadRecordError, parse_records
+from rejoinder.corpora.schema import Example
 
 _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *THREAD_FIELDS})

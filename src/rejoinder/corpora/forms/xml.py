@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rejoinder.corpora.forms.pieces import Pieces
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.pieces import Pieces
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:

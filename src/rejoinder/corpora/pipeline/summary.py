@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from rejoinder.corpora.formats import no_response
+from rejoinder.corpora.forms.formats import no_response
 from rejoinder.corpora.lines import Counts
 from rejoinder.corpora.splits import SPLITS, Split
 from rejoinder.files import (

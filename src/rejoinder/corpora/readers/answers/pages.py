@@ -13,16 +13,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rejoinder.corpora.limits import MAX_BRACKETS
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import parse_html, text_of_element, text_of_html
-from rejoinder.corpora.readers.linked_data import is_of_type, linked_data
-from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import (
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import (
     Choice,
 )
+from rejoinder.corpora.limits import MAX_BRACKETS
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.answers.linked_data import is_of_type, linked_data
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.html_text import parse_html, text_of_element, text_of_html
+from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.patterns import search_pattern
 

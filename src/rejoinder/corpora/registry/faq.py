@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rejoinder.corpora.candidates import read_candidates
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
-from rejoinder.corpora.csv_pairs import read_csv
-from rejoinder.corpora.formats import OwnSettings, describe_fields, text_of
+from rejoinder.corpora.forms.csv_pairs import read_csv
+from rejoinder.corpora.forms.formats import OwnSettings, describe_fields, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.records import BadRecordError, parse_lines, parse_object
+from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.readers.form import Markup
-from rejoinder.corpora.recognition import find_form, inspect
-from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.splits import Split
-from rejoinder.corpora.tables import (
+from rejoinder.corpora.forms.tables import (
     Choice,
 )
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.readers.form import Markup
+from rejoinder.corpora.registry.recognition import find_form, inspect
+from rejoinder.corpora.schema import Candidate
+from rejoinder.corpora.splits import Split
 from rejoinder.errors import InputError
 
 _EXAMPLES = frozenset(("context", "response"))  # columns of Parquet
@@ -45,7 +45,7 @@ def read_candidates(
         raise InputError(f"{path} does not exist; name a file of replies or a data folder")
     if not choice.form and _holds_examples(path):
         # With pyarrow, for which a server need not wait.
-        from rejoinder.corpora.examples import read_examples
+        from rejoinder.corpora.forms.examples import read_examples
 
         if untaken := choice.untaken(frozenset()):
             raise InputError(f"{path} holds examples, which take no {untaken}; leave it out")

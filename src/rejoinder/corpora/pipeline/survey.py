@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.formats import no_response
+from rejoinder.corpora.forms.formats import no_response
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.redaction import KINDS, redact, redact_example
 from rejoinder.corpora.schema import Example

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rejoinder.corpora.chunks import ChunkJob, ReadResult, with_splits, write_chunks
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Counts, Reading, open_blocks
+from rejoinder.corpora.pipeline.chunks import ChunkJob, ReadResult, with_splits, write_chunks
 from rejoinder.corpora.splits import Split
 from rejoinder.engine import Engine
 from rejoinder.files import atomic_file

@@ -1,0 +1,1 @@
+"""Files of a form that is known: lines, tables, pairs and arrays."""

@@ -1,0 +1,1 @@
+"""Raw data to a folder of examples, by stages."""

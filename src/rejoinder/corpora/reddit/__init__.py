@@ -1,0 +1,1 @@
+"""Comments of Reddit as trees of replies."""

@@ -1,0 +1,1 @@
+"""What can be read, by name or by its content."""
