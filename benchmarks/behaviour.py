@@ -31,6 +31,7 @@ import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
+from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.queries import drop_stale_history
@@ -50,7 +51,7 @@ class MeanOfMessages(DualEncoder):
     fingerprint = "minilm"
 
     def __init__(self) -> None:
-        self._texts = rejoinder.load("minilm")
+        self._texts = open_encoder("minilm")
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
         """Return one vector a conversation, (n, d)."""
@@ -93,7 +94,7 @@ def main() -> None:
     random.Random(0).shuffle(dialogues)
     figures: dict[str, Any] = {}
     for name in given.models:
-        model = MeanOfMessages() if name == "minilm" else rejoinder.load(name)
+        model = MeanOfMessages() if name == "minilm" else open_encoder(name)
         texts = list(dict.fromkeys(message for dialogue in dialogues for message in dialogue))[
             : given.replies
         ]

@@ -28,13 +28,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-import rejoinder
 from common import write_result
 from limit import Shape, best_rate, gemm_shapes, multiplications
 from peers import minilm_forms
 from rejoinder.encoders import bundled
 from rejoinder.encoders.families import text_encoder
-from rejoinder.encoders.open import load
+from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
 from rejoinder.networks.convert import Convert, ConvertConfig
@@ -169,7 +168,7 @@ def precisions() -> tuple[Precision, ...]:
 def model_programs() -> dict[str, Encode]:
     """The models that are installed, in every precision, and their ONNX programs."""
     models = {
-        f"{name} {each}": rejoinder.load(name, precision=each)
+        f"{name} {each}": open_encoder(name, precision=each)
         for name in MODELS
         for each in precisions()
     }
@@ -177,7 +176,7 @@ def model_programs() -> dict[str, Encode]:
         name: text_encoder(model).encode_responses for name, model in models.items()
     }
     for name in MODELS:
-        light = load(name, light=True, threads=torch.get_num_threads())
+        light = open_encoder(name, light=True, threads=torch.get_num_threads())
         programs[f"{name} onnxruntime fp32"] = light.encode_responses
     return programs
 

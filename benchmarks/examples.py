@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-import rejoinder
 from common import write_result
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError
@@ -98,7 +98,7 @@ def main() -> None:
         raise InputError("REJOINDER_DATA is not set; it names the folder that has eval/faq")
     data = Path(folder) / "eval"
     measure = speed if options.speed else answers
-    rows = [row for name in options.models for row in measure(rejoinder.load(name), data)]
+    rows = [row for name in options.models for row in measure(open_encoder(name), data)]
     write_result("examples_speed" if options.speed else "examples", {"rows": rows})
 
 

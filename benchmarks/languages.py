@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from unittest import mock
 
-import rejoinder
 from common import use_threads, write_result
 from messages import DATA, Answer, Question, by_letters, by_words, index_of, share
 from rejoinder import cache
 from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.open import open_encoder
 from rejoinder.retrieval.calibration import CalibratedIndex
 
 LANGUAGES = ("es", "de", "fr", "it", "pt")
@@ -111,7 +111,7 @@ def questions_of_rows(rows: Sequence[Mapping[str, Any]], field: str) -> list[Que
 
 def measure_model(model: str, faqs: Mapping[str, Faq]) -> tuple[dict[str, Any], dict[str, float]]:
     """Return a model's figures by FAQ, and its times."""
-    encoder = rejoinder.load(model)
+    encoder = open_encoder(model)
     encoder.encode_contexts([["?"]])  # weights are read with the first text
     figures = {}
     seconds = []

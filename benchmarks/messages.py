@@ -35,10 +35,10 @@ from unittest import mock
 
 import numpy as np
 
-import rejoinder
 from common import use_threads, write_result
 from rejoinder.conversations import spoken
 from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.open import open_encoder
 from rejoinder.retrieval import opposites, turns
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
@@ -93,7 +93,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     rows = {name: sets(questions, faqs, name) for name, (_, questions) in faqs.items()}
     for model in given.models:
-        encoder = rejoinder.load(model).with_cache()
+        encoder = open_encoder(model).with_cache()
         for name, (replies, _) in faqs.items():
             with index_of(encoder, replies) as index:
                 report(results, name, model, measure(answers_of(index), rows[name]))

@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 import zstandard
 
-import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.curation.mining import Mining, mine_examples
+from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.encoding.templates import mask
@@ -64,11 +64,11 @@ def main() -> None:
     folder = os.environ.get("REJOINDER_DATA", "")
     if not folder:
         raise InputError("REJOINDER_DATA is not set; it names the folder that has `open`")
-    judge = rejoinder.load(JUDGE)
+    judge = open_encoder(JUDGE)
     rows = []
     seconds = {}
     for name in options.models:
-        model = rejoinder.load(name)
+        model = open_encoder(name)
         measured = [generated(model, options.chats)]
         for chats in REAL:
             path = Path(folder) / "open" / f"{chats}.jsonl.zst"

@@ -21,10 +21,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-import rejoinder
 from common import write_result
 from encoding import chat
 from rejoinder.encoders import bundled
+from rejoinder.encoders.open import open_encoder
 from rejoinder.memory import keep_memory
 
 PRECISIONS = ("fp32", "bf16", "int8")
@@ -78,7 +78,7 @@ def measure(sentences: int, repetitions: int, threads: int) -> dict[str, dict[st
     texts = chat()[0][:sentences]
     rows = {}
     for name in bundled.names():
-        models = {each: rejoinder.load(name, precision=each) for each in PRECISIONS}
+        models = {each: open_encoder(name, precision=each) for each in PRECISIONS}
         seconds: dict[str, list[float]] = {each: [] for each in PRECISIONS}
         for repetition in range(repetitions + 1):
             for precision, model in models.items():

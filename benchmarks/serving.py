@@ -114,8 +114,7 @@ def build(replies: Sequence[str], folder: str) -> None:
     """An index of the bundled model."""
     import rejoinder
 
-    model = rejoinder.load("convert-small")
-    assert isinstance(model, rejoinder.Encoder)
+    model = open_encoder("convert-small")
     rejoinder.Index.build(model, replies, folder)
 
 

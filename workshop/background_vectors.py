@@ -5,9 +5,9 @@ python -m workshop.background_vectors    # after bundling weights, or new messag
 
 from __future__ import annotations
 
-import rejoinder
 from rejoinder.cache import write_vectors
 from rejoinder.encoders.bundled import BUNDLED, FOLDER
+from rejoinder.encoders.open import open_encoder
 from rejoinder.retrieval.encoding.background import COMPUTED, file_name
 from rejoinder.text.background import background
 
@@ -17,7 +17,7 @@ def main() -> None:
     for path in FOLDER.glob("background-*.npy"):
         path.unlink()
     for name in BUNDLED:
-        encoder = rejoinder.load(name, precision="fp32")
+        encoder = open_encoder(name, precision="fp32")
         for kind, compute in COMPUTED.items():
             path = FOLDER / f"{file_name(kind, encoder.fingerprint, background())}.npy"
             write_vectors(path, compute(encoder))

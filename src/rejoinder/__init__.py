@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.corpora.schema import Candidate, Example
     from rejoinder.curation.mining import mine
-    from rejoinder.encoders.families import Model
     from rejoinder.encoders.open import load
-    from rejoinder.encoders.torch import Encoder
+    from rejoinder.encoders.protocol import DualEncoder, Ranker
     from rejoinder.evaluation.ranking import evaluate
     from rejoinder.retrieval.index import Index
     from rejoinder.training.loop import train
@@ -34,10 +33,10 @@ switch_telemetry_off()
 __version__ = "0.1.0"
 __all__ = [
     "Candidate",
-    "Encoder",
+    "DualEncoder",
     "Example",
     "Index",
-    "Model",
+    "Ranker",
     "__version__",
     "evaluate",
     "load",
@@ -50,10 +49,10 @@ __all__ = [
 # for it.
 _HOMES = {
     "Candidate": "rejoinder.corpora.schema",
-    "Encoder": "rejoinder.encoders.torch",
+    "DualEncoder": "rejoinder.encoders.protocol",
     "Example": "rejoinder.corpora.schema",
     "Index": "rejoinder.retrieval.index",
-    "Model": "rejoinder.encoders.families",
+    "Ranker": "rejoinder.encoders.protocol",
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.encoders.open",
     "mine": "rejoinder.curation.mining",

@@ -1,5 +1,8 @@
 """The few lines of Python that a bot needs."""
 
+import gc
+import tempfile
+
 import pytest
 
 import rejoinder
@@ -32,6 +35,32 @@ def test_one_message_or_one_conversation_gets_its_replies(index):
     conversation = ["Hi!", "Hello.", "When do you open?"]
     assert index.reply(conversation, 2) == index.search([conversation], 2)[0]
     assert index.reply("When?", 1, why=True)[0].why is not None
+
+
+def test_an_index_without_a_folder_works_and_leaves_nothing():
+    index = rejoinder.Index.build(rejoinder.load("convert-small"), FAQ)
+    folder = index.folder
+    index.add(["The door is on the left."])
+    assert index.reply("Where is the door?", 1)[0].text == "The door is on the left."
+    assert folder.is_dir()
+    del index
+    gc.collect()
+    assert not folder.parent.exists()
+
+
+def test_a_build_without_a_folder_that_fails_leaves_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(InputError, match="cannot be stored"):
+        rejoinder.Index.build(rejoinder.load("convert-small"), [rejoinder.Candidate("a", {"b": {1}})])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_is_told_by_its_type_that_it_encodes(tmp_path):
+    model = rejoinder.load("convert-small")
+    assert isinstance(model, rejoinder.Ranker)
+    assert isinstance(model, rejoinder.DualEncoder)
+    with pytest.raises(InputError, match="a model that encodes replies"):
+        rejoinder.Index.build("convert-small", FAQ, tmp_path / "index")
 
 
 def test_a_reply_is_read_by_its_position(index):

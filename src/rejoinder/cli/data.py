@@ -167,12 +167,12 @@ def _explained(output: Path) -> Iterator[None]:
 def _survey(
     corpus: Corpus, files: Sequence[Input], settings: Any, reading: Reading, limit: int | None
 ) -> dict[str, Any]:
-    import rejoinder
     from rejoinder.corpora.lines import BadLineError
     from rejoinder.corpora.pipeline.survey import survey
     from rejoinder.encoders.bundled import DEFAULT
+    from rejoinder.encoders.open import load
 
-    model = rejoinder.load(DEFAULT)
+    model: Any = load(DEFAULT)
 
     def measure(texts: Sequence[str]) -> Any:
         _, lengths = model.tokenizer.encode_ragged(texts)

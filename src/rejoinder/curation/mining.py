@@ -27,13 +27,14 @@ from rejoinder.curation.examples import most_different
 from rejoinder.curation.matching import NEWEST
 from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.vectors import check_rows
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding.background import mean_background
 from rejoinder.retrieval.encoding.templates import Frames, mask, plain, with_placeholders
+from rejoinder.stores.manifest import check_encoder
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class _Text:
 
 def mine(
     paths: str | Path | Sequence[str | Path],
-    model: str | Path | DualEncoder = DEFAULT,
+    model: str | Path | Ranker = DEFAULT,
     *,
     most: int = 200,
     least: int = 3,
@@ -134,7 +135,9 @@ def mine(
         InputError: a path or setting is wrong, or there is no message of an agent.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    encoder = open_encoder(model, device=device) if isinstance(model, str | Path) else model
+    if isinstance(model, str | Path):
+        model = open_encoder(model, device=device)
+    encoder = check_encoder(model)
     examples = read_chats(map(Path, given), settings or {}, note)
     return mine_examples(examples, encoder, most=most, least=least, progress=progress)
 

@@ -126,10 +126,9 @@ def check_texts(name: str, kind: str) -> None:
         )
 
 
-def text_encoder(model: Model) -> Encoder | JoinedEncoder:
+def text_encoder(model: object) -> Encoder | JoinedEncoder:
     """Return a model that gives vectors h and r of single texts; see `check_texts`."""
-    if isinstance(model, JoinedEncoder):
-        return model
-    check_texts(model.name, model.module.config.kind)
-    assert isinstance(model, Encoder)
+    if isinstance(model, DialogueEncoder | PolyDialogueEncoder | CrossRanker):
+        check_texts(model.name, model.module.config.kind)
+    assert isinstance(model, Encoder | JoinedEncoder)
     return model

@@ -65,7 +65,7 @@ def load(
     precision: str = "auto",
     threads: int | None = None,
     device: str = "cpu",
-) -> Any:
+) -> Ranker:
     """Open a model by its name; see the table above for all names but those that only rank.
 
     Args:
@@ -79,9 +79,8 @@ def load(
             a CUDA card if there is one. There is no "int8" on a card.
 
     Returns:
-        What its kind opens as: `encoders.torch.Encoder` or another class of
-            `encoders.families.FAMILIES`, an `encoders.onnx.OnnxEncoder`, or an
-            `encoders.sentence.SentenceEncoder`.
+        A `Ranker`. One that also encodes, which all do but cross-encoders, is a `DualEncoder`:
+            `assert isinstance(model, rejoinder.DualEncoder)` tells a type checker.
 
     Raises:
         InputError: there is no such model, its folder is incomplete or altered, or the device is
@@ -109,9 +108,16 @@ def load(
     return persistence.load(name, precision=precision, threads=threads, device=device)
 
 
-def open_encoder(name: str | Path, *, light: bool = False, device: str = "cpu") -> Any:
+def open_encoder(
+    name: str | Path,
+    *,
+    light: bool = False,
+    precision: str = "auto",
+    threads: int | None = None,
+    device: str = "cpu",
+) -> DualEncoder:
     """Open a model that encodes replies ahead of time, as an index needs it; see `load`."""
-    encoder = load(name, light=light, device=device)
+    encoder = load(name, light=light, precision=precision, threads=threads, device=device)
     if isinstance(encoder, DualEncoder):
         return encoder
     raise InputError(

@@ -23,6 +23,8 @@ import functools
 import itertools
 import math
 import os
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +34,7 @@ import numpy as np
 
 from rejoinder.conversations import Conversation, check_number
 from rejoinder.corpora.schema import Candidate
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track
@@ -54,6 +56,7 @@ from rejoinder.stores.manifest import (
     Manifest,
     Method,
     Positions,
+    check_encoder,
     new_folder,
     read_manifest,
 )
@@ -107,9 +110,9 @@ class Index(IndexReader):
     @classmethod
     def build(
         cls,
-        encoder: DualEncoder,
+        model: Ranker,
         replies: Iterable[str | Candidate] | Mapping[str, Sequence[str | Sequence[str]]],
-        folder: str | Path,
+        folder: str | Path | None = None,
         *,
         batch: int = 1024,
         overwrite: bool = False,
@@ -120,7 +123,9 @@ class Index(IndexReader):
     ) -> Self:
         """Encode replies, `batch` at once, and write an index, whole or not at all.
 
-        A mapping has the questions, or conversations, that each reply answers.
+        The model is one that encodes, as `rejoinder.load` opens. A mapping has the questions, or
+        conversations, that each reply answers. Without a `folder` the index is in a temporary one,
+        which goes when nobody has the index any more.
 
         Canned replies are encoded without salutation, placeholders and the like
         (`templates.plain`), unless `as_written`; their texts come back untouched. Titles and
@@ -134,14 +139,20 @@ class Index(IndexReader):
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit
                 vectors.
         """
-        with new_folder(encoder, Path(folder), overwrite=overwrite, plain=not as_written) as (
-            empty,
-            part,
-        ):
-            given = with_questions(replies) if isinstance(replies, Mapping) else replies
-            manifest = extend(empty, part, encoder, given, batch, progress, engine)
-            with_head(part, manifest, encoder, phases).write(part)
-        return cls.open(folder, encoder, verify=False)
+        encoder = check_encoder(model)
+        given = with_questions(replies) if isinstance(replies, Mapping) else replies
+        with contextlib.ExitStack() as stack:
+            if folder is None:
+                temporary = tempfile.TemporaryDirectory(prefix="rejoinder-")
+                folder = Path(stack.enter_context(temporary), "index")
+            place = Path(folder)
+            plain = not as_written
+            with new_folder(encoder, place, overwrite=overwrite, plain=plain) as (empty, part):
+                manifest = extend(empty, part, encoder, given, batch, progress, engine)
+                with_head(part, manifest, encoder, phases).write(part)
+            index = cls.open(place, encoder, verify=False)
+            weakref.finalize(index, stack.pop_all().close)
+        return index
 
     def add(
         self,
@@ -253,7 +264,7 @@ class Index(IndexReader):
 
     def reencode(
         self,
-        encoder: DualEncoder,
+        model: Ranker,
         folder: str | Path,
         *,
         batch: int = 1024,
@@ -270,6 +281,7 @@ class Index(IndexReader):
             raise InputError(
                 f"{folder} is the index itself; write beside it, and let that take its place"
             )
+        encoder = check_encoder(model)
         with new_folder(encoder, Path(folder), overwrite=overwrite, plain=self.manifest.plain) as (
             empty,
             part,

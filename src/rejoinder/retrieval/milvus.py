@@ -46,6 +46,7 @@ from rejoinder.stores.manifest import (
     Manifest,
     Positions,
     StoreRecord,
+    check_encoder,
     new_folder,
     read_manifest,
     read_runs,
@@ -104,6 +105,7 @@ class Store(Searcher):
         folder = Path(folder)
         collection = f"rejoinder_{secrets.token_hex(8)}"
         record = StoreRecord("" if address == EMBEDDED else address, collection)
+        encoder = check_encoder(encoder)
         with new_folder(encoder, folder, overwrite=overwrite, plain=not as_written) as (new, part):
             old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
             manifest = replace(new, store=record)

@@ -15,7 +15,7 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
 from rejoinder.corpora.schema import Candidate
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError, shown
 from rejoinder.files import lock_path
@@ -94,8 +94,6 @@ def open_segments(
     Except those that are `known` by their names and still the same. An index in Milvus has none.
 
     """
-    if encoder is not None:
-        check_encoder(encoder)
     for _ in range(_TRIES):
         manifest = None
         stamp = stamp_of(folder)
@@ -163,7 +161,7 @@ class IndexReader(Searcher):
 
     @classmethod
     def open(
-        cls, folder: str | Path, encoder: DualEncoder | None = None, *, verify: bool | None = None
+        cls, folder: str | Path, encoder: Ranker | None = None, *, verify: bool | None = None
     ) -> Self:
         """Open an index.
 
@@ -177,8 +175,9 @@ class IndexReader(Searcher):
                 of another model.
         """
         folder = Path(folder)
-        manifest, segments = _open(folder, encoder, verify)
-        return cls(folder, manifest, segments, encoder)
+        own = None if encoder is None else check_encoder(encoder)
+        manifest, segments = _open(folder, own, verify)
+        return cls(folder, manifest, segments, own)
 
     def refresh(self) -> bool:
         """Take over what others have changed since; return whether they have.

@@ -145,13 +145,14 @@ def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
     return ModelRecord(fingerprint, name, str(path), relative)
 
 
-def check_encoder(encoder: object) -> None:
-    """Refuse what is no model that encodes replies."""
+def check_encoder(encoder: object) -> DualEncoder:
+    """Return a model that encodes replies; refuse anything else."""
     if not isinstance(encoder, DualEncoder):
         raise InputError(
             "an index needs a model that encodes replies, as rejoinder.load opens; "
             f"given: {shown(encoder)}"
         )
+    return encoder
 
 
 def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None:
@@ -451,7 +452,6 @@ def new_folder(
     encoder: DualEncoder, folder: Path, *, overwrite: bool, plain: bool
 ) -> Iterator[tuple[Manifest, Path]]:
     """Yield the manifest of an empty index, and the folder that becomes the index at the end."""
-    check_encoder(encoder)
     check_target(folder, overwrite=overwrite)
     manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), plain=plain)
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:

@@ -105,12 +105,13 @@ class TeacherDistiller(Distiller):
         self.share = config.share
         self._candidates = config.candidates or CANDIDATES
         self._texts = store.texts
-        self._teacher = load(config.teacher, device=str(device))
-        if self._teacher.fingerprint != config.fingerprint:
+        teacher: Any = load(config.teacher, device=str(device))  # a model of ours
+        if teacher.fingerprint != config.fingerprint:
             raise InputError(
                 "distillation.teacher:"
                 f" {config.teacher} was replaced since the recipe was read; run again"
             )
+        self._teacher = teacher
 
     def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
         columns = self.columns(batch)
@@ -316,7 +317,7 @@ def _of_sides(vectors: npt.NDArray[np.float16], sides: TokenRows, whole: bool) -
 
 
 def _open_encoder(config: Distillation, device: torch.device) -> Any:
-    model = load(config.encoder, device=str(device))
+    model: Any = load(config.encoder, device=str(device))
     if is_library(config.encoder):
         return model
     if isinstance(model, CrossRanker | PolyDialogueEncoder):
