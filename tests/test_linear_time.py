@@ -137,7 +137,7 @@ FILES = {
 
 
 def _read(path):
-    for function in (read_candidates, lambda path: read_chats(path, Reading(), ChatsSettings(True, "Dan"))):
+    for function in (read_candidates, lambda path: read_chats(path, Reading(), ChatsSettings(redact=True, agent="Dan"))):
         try:
             for _ in function(path):
                 pass

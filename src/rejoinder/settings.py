@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
 
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
 Natural: TypeAlias = Annotated[int, Field(ge=0)]
@@ -38,6 +38,16 @@ def section(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass that settings are checked against, strictly."""
     made: Any = dataclass(frozen=True, kw_only=True, config=STRICT)(cls)
     return made
+
+
+def field_texts(section: Any) -> dict[str, str]:
+    """Return the text below each field of a `section`, and of those that it inherits, on a line."""
+    texts = {}
+    for cls in reversed(section.__mro__):
+        for name, field in vars(cls).get("__pydantic_fields__", {}).items():
+            if field.description:
+                texts[name] = " ".join(field.description.split())
+    return texts
 
 
 def non_default_fields(section: Any, *names: str) -> list[str]:

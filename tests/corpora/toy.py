@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -12,9 +11,10 @@ from rejoinder.corpora import lines as line_files
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.parquet import batch_of
+from rejoinder.settings import section
 
 
-@dataclass(frozen=True)
+@section
 class ToySettings:
     shortest: int = 1
     """Fewest characters of a message."""

@@ -13,6 +13,7 @@ from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.open import is_library
 from rejoinder.encoders.families import FAMILIES
 from rejoinder.errors import InputError
+from rejoinder.settings import field_texts
 from rejoinder.training.recipe import optimization
 from rejoinder.training.recipe import settings as recipe_module
 from rejoinder.lab.ablation_plan import load_plan
@@ -366,6 +367,20 @@ def test_what_we_ship_is_valid_with_sane_learning_rates_all_along(path, starts):
             for share in (0.25, 0.5, 0.75, 1.0):
                 rate = learning_rate(each.schedule, each.learning_rate, int(share * steps), share)
                 assert lowest <= rate <= each.learning_rate, (name, each.name, share)
+
+
+def test_every_setting_of_a_recipe_has_a_line_of_documentation():
+    """A kind, and a table that is a section with its own docstring, needs none."""
+    unsaid = [
+        f"{section.__name__}.{field.name}"
+        for module in (recipe_module, optimization)
+        for section in vars(module).values()
+        if dataclasses.is_dataclass(section) and section.__module__ == module.__name__
+        for field in dataclasses.fields(section)
+        if field.name != "kind" and not dataclasses.is_dataclass(vars(module).get(field.type))
+        if not field_texts(section).get(field.name, "").endswith((".", ")"))
+    ]
+    assert not unsaid
 
 
 def test_recipes_have_no_more_settings_than_are_known():

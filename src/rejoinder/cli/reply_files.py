@@ -13,6 +13,7 @@ import typer
 
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
+from rejoinder.settings import section
 
 if TYPE_CHECKING:
     from rejoinder.corpora.forms.tables import Choice
@@ -38,7 +39,7 @@ ReplyDryRun: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@section
 class ReplySettings:
     """Settings of a file of replies, as those of exported chats."""
 

@@ -11,6 +11,7 @@ from rejoinder.corpora.lines import Block, Reading
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import Split, thread_share
 from rejoinder.errors import InputError
+from rejoinder.settings import section
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,12 +30,12 @@ class Input:
         return self.path.stat().st_size if self.path.is_file() else 0
 
 
-@dataclass(frozen=True)
+@section
 class NoSettings:
     """Settings of a corpus that has none."""
 
 
-@dataclass(frozen=True)
+@section
 class Shares:
     """Settings of a corpus whose parts may have other shares than those of `split_of`."""
 
@@ -86,7 +87,7 @@ class Corpus:
     packaged: Callable[[], Path] | None = None
     # (thread, settings) -> its split. Default: `split_of`. The part of an `Input` comes first.
     split: Callable[[str, Any], Split] | None = None
-    # A frozen dataclass: each field has a default and, below it, a line of documentation, which
-    # `corpora` shows; `__post_init__` raises InputError for a wrong combination. `--set name=value`
+    # A `section`: each field has a default and, below it, a line of documentation, which `corpora`
+    # shows; `__post_init__` raises InputError for a wrong combination. `--set name=value`
     # sets a field.
     settings: type = NoSettings

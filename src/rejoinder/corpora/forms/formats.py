@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
+from rejoinder.settings import section
 
 # DATA19's extra contexts; `context/0` is the newest of them.
 EARLIER_CONTEXT = match_pattern(r"context/(\d{1,9})")
@@ -30,7 +31,7 @@ EARLIER_CONTEXT = match_pattern(r"context/(\d{1,9})")
 THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
 
 
-@dataclass(frozen=True)
+@section
 class OwnSettings:
     """Settings of data of a user's own."""
 
@@ -46,7 +47,7 @@ class OwnSettings:
             yield finished
 
 
-@dataclass(frozen=True)
+@section
 class ChatSettings(OwnSettings):
     """Settings of chats."""
 
@@ -62,6 +63,9 @@ class ChatSettings(OwnSettings):
     def responds(self, role: str) -> bool:
         """Return whether the messages of a role are responses."""
         return self.respond == "any" or role in map(str.strip, self.respond.split(","))
+
+
+_DEFAULT = ChatSettings()
 
 
 def no_response(roles: Mapping[str, int], settings: Mapping[str, Any]) -> str:
@@ -98,7 +102,7 @@ def record_examples(
     source: str,
     reading: Reading,
     threads: Threads,
-    responds: Callable[[str], bool] = ChatSettings().responds,
+    responds: Callable[[str], bool] = _DEFAULT.responds,
 ) -> Sequence[Example]:
     """Return the examples of a record in any form but that of a FAQ, or raise BadRecordError."""
     name = text_of(record.get("id") or name, "id")

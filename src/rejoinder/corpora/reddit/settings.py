@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
+from rejoinder.settings import section
 
 _NAME = match_pattern(r"\w++")
 
 
-@dataclass(frozen=True)
+@section
 class RedditSettings:
     """Selection and truncation of comments. The defaults are those of DATA19, section 3.1."""
 

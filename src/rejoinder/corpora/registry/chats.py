@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rejoinder.conversations import join_turns
@@ -27,6 +26,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.settings import section
 
 AGENT = "agent"
 CUSTOMER = "customer"
@@ -48,7 +48,7 @@ _NOT_PERSONAL = _AGENTS | frozenset(
 )
 
 
-@dataclass(frozen=True)
+@section
 class ChatsSettings(OwnSettings):
     """Settings of exported chats."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +15,10 @@ from rejoinder.corpora.records import BadRecordError, parse_lines, parse_object
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
+from rejoinder.settings import section
 
 
-@dataclass(frozen=True)
+@section
 class FaqSettings(Shares, OwnSettings):
     """Settings of the held-out threads."""
 

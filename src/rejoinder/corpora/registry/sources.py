@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +15,7 @@ from rejoinder.corpora.registry.chats import CHATS
 from rejoinder.corpora.registry.faq import FAQ
 from rejoinder.corpora.splits import SPLITS
 from rejoinder.errors import InputError
-from rejoinder.patterns import search_pattern
-from rejoinder.settings import parse_setting, text_fields, validate
-
-_DOCUMENTED = search_pattern(r'^    (\w++): .*\n    """([^"]++)"""', re.MULTILINE)
-
+from rejoinder.settings import field_texts, parse_setting, text_fields, validate
 
 # A new corpus is imported above (its file imports no library of an extra) and listed here.
 _ALL = [
@@ -65,15 +59,13 @@ class Setting:
 
 def settings_of(corpus: Corpus) -> list[Setting]:
     """Return the settings of a corpus, in the order of its dataclass."""
-    # Pydantic reads the texts below the fields of its own dataclasses alone.
-    source = "".join(inspect.getsource(cls) for cls in corpus.settings.__mro__[:-1])
-    texts = dict(_DOCUMENTED.findall(source))
+    texts = field_texts(corpus.settings)
     return [
         Setting(
             name=item.name,
             kind=str(item.type),
             default=item.default,
-            meaning=" ".join(texts.get(item.name, "").split()),
+            meaning=texts.get(item.name, ""),
         )
         for item in dataclasses.fields(corpus.settings)
     ]

@@ -41,7 +41,8 @@ class Adadelta(Decayed):
     """Adadelta, the optimiser of CONVERT."""
 
     kind: Literal["adadelta"] = "adadelta"
-    rho: Decay = 0.9  # decay of the running averages of squared gradients and squared updates
+    rho: Decay = 0.9
+    """Decay of the running averages of squared gradients and squared updates."""
 
 
 @section
@@ -68,7 +69,8 @@ class WarmUp:
     """Settings of every schedule: a linear warm-up from 0, then the schedule proper."""
 
     kind: str
-    warm_up_steps: Natural = 0  # steps that the warm-up takes
+    warm_up_steps: Natural = 0
+    """Steps that the warm-up takes."""
 
 
 @section
@@ -84,6 +86,7 @@ class Cosine(WarmUp):
 
     kind: Literal["cosine"] = "cosine"
     final_learning_rate: NotNegative = 0.0
+    """Learning rate at the end of the stage."""
 
 
 @section
@@ -91,8 +94,10 @@ class Step(WarmUp):
     """Times `factor` at given shares of the stage (ACL19: times 0.3 at step 3.5M of 4M)."""
 
     kind: Literal["step"] = "step"
-    factor: Annotated[float, Field(gt=0, lt=1)]  # what the rate is multiplied by at each drop
-    at: Annotated[tuple[Share, ...], Field(min_length=1)]  # shares of the stage at which it drops
+    factor: Annotated[float, Field(gt=0, lt=1)]
+    """What the rate is multiplied by at each drop."""
+    at: Annotated[tuple[Share, ...], Field(min_length=1)]
+    """Shares of the stage at which it drops."""
 
 
 @section
@@ -114,8 +119,10 @@ class Plateau(WarmUp):
     """
 
     kind: Literal["plateau"] = "plateau"
-    factor: Annotated[float, Field(gt=0, lt=1)] = 0.4  # what the rate is multiplied by at each drop
-    patience: Natural = 0  # validations without a lower loss to wait for before a drop
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.4
+    """What the rate is multiplied by at each drop."""
+    patience: Natural = 0
+    """Validations without a lower loss to wait for before a drop."""
 
 
 Schedule: TypeAlias = Annotated[
@@ -130,9 +137,8 @@ class HardNegatives:
     per_pair: Count = 1
     """K: hard negatives of each pair of a batch; each is a negative of every context of the
     batch."""
-    pool: Annotated[int, Field(ge=2)] = (
-        20_000  # examples whose responses are searched, drawn anew, by the shares of mix
-    )
+    pool: Annotated[int, Field(ge=2)] = 20_000
+    """Examples whose responses are searched, drawn anew, by the shares of mix."""
     margin: float | None = None
     """Leave out, as right, what scores (by cosine) this above the pair's own response."""
     share: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -149,7 +155,8 @@ class HardNegatives:
 class Stage:
     """[[stage]]: one part of the run; its optimiser, schedule and data order start afresh."""
 
-    name: str  # what progress and metrics call it
+    name: str
+    """What progress and metrics call it."""
     active_blocks: Natural | Literal["all"] = "all"
     """Blocks that are computed and trained; skipped ones cost nothing."""
     trained_blocks: Count | Literal["all"] = "all"
@@ -160,13 +167,16 @@ class Stage:
     """Pretraining: most tokens of up to batch_size pairs of like lengths (POLY: 32,000)."""
     micro_batch: Natural = 0
     """Pairs encoded at once: less memory, a second forward pass, same gradients; 0: all."""
-    steps: Count | None = None  # budget: batches
+    steps: Count | None = None
+    """Budget: batches."""
     epochs: Positive | None = None
     """Or passes over the training split (the last incomplete batch of each is dropped)."""
     minutes: Positive | None = None
     """Or minutes of the clock, which the schedule follows, validation and checkpoints included."""
-    optimizer: Optimizer  # a name, or a table of a kind and its parameters
-    learning_rate: Positive  # after warm-up, before decay
+    optimizer: Optimizer
+    """A name, or a table of a kind and its parameters."""
+    learning_rate: Positive
+    """After warm-up, before decay."""
     schedule: Schedule = Field(default_factory=Constant)
     """A name, or a table of a kind and its parameters."""
     rates: dict[str, NotNegative | Literal["batch_size"]] = Field(default_factory=dict)
@@ -177,6 +187,7 @@ class Stage:
     clip_embedding_norm: NotNegative = 0.0
     """The same of the subword embedding's alone, applied before `clip_norm`."""
     hard_negatives: HardNegatives | None = None
+    """Negatives that the model itself ranks high."""
     negatives: Natural = 0
     """Responses drawn at random from the training split for each pair: all negatives of a
     cross-encoder (POLY: 15)."""

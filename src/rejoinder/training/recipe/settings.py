@@ -118,12 +118,18 @@ class SubwordVocabulary:
     kind: Literal["subwords"] = "subwords"
     target_size: Annotated[int, Field(ge=100)] | None = None
     """Number of subwords to aim at (within 1 %)."""
-    minimum_count: Count | None = None  # or how often one must be seen (paper: 250)
-    iterations: Count = 4  # rounds of segmenting with the vocabulary so far and counting again
-    max_bytes: Count = 20  # longest subword, in UTF-8 bytes
-    max_digits: Count = 4  # longest run of digits within a subword
-    buckets: Count = 1000  # rows shared by the characters that are in no subword
-    sample: Count = 10_000_000  # inputs and responses to count, drawn at random if there are more
+    minimum_count: Count | None = None
+    """Or how often one must be seen (paper: 250)."""
+    iterations: Count = 4
+    """Rounds of segmenting with the vocabulary so far and counting again."""
+    max_bytes: Count = 20
+    """Longest subword, in UTF-8 bytes."""
+    max_digits: Count = 4
+    """Longest run of digits within a subword."""
+    buckets: Count = 1000
+    """Rows shared by the characters that are in no subword."""
+    sample: Count = 10_000_000
+    """Inputs and responses to count, drawn at random if there are more."""
 
     def __post_init__(self) -> None:
         exactly_one(self, "target_size", "minimum_count")
@@ -134,10 +140,14 @@ class NGramVocabulary:
     """[vocabulary] of kind "ngrams": words and pairs of words (ACL19, section 3)."""
 
     kind: Literal["ngrams"]
-    minimum_count: Count = 10  # how often a word must be seen
-    bigrams: Natural = 200_000  # number of pairs of known words, the most frequent ones
-    buckets: Count = 50_000  # rows shared by unknown words and unknown pairs
-    sample: Count = 1_000_000  # inputs and responses to count, drawn at random if there are more
+    minimum_count: Count = 10
+    """How often a word must be seen."""
+    bigrams: Natural = 200_000
+    """Number of pairs of known words, the most frequent ones."""
+    buckets: Count = 50_000
+    """Rows shared by unknown words and unknown pairs."""
+    sample: Count = 1_000_000
+    """Inputs and responses to count, drawn at random if there are more."""
 
 
 @section
@@ -148,8 +158,10 @@ class BpeVocabulary:
     """
 
     kind: Literal["bpe"]
-    merges: Count = 30_000  # number of merges to learn (paper: 30,000)
-    minimum_count: Count = 2  # how often a pair must be seen to be merged
+    merges: Count = 30_000
+    """Number of merges to learn (paper: 30,000)."""
+    minimum_count: Count = 2
+    """How often a pair must be seen to be merged."""
     sample: Count = 10_000_000
     """Inputs and responses to learn from, drawn at random if there are more."""
     data: tuple[str, ...] = ()
@@ -179,8 +191,10 @@ class History:
     CONVERT has none.
     """
 
-    left_out: Share = 0.0  # share of the pairs that lose theirs
-    swapped: Share = 0.0  # share that get another pair's; such a one is not ranked by
+    left_out: Share = 0.0
+    """Share of the pairs that lose theirs."""
+    swapped: Share = 0.0
+    """Share that get another pair's; such a one is not ranked by."""
     new_subject: Share = 0.0
     """Of the pairs without a history, which open their dialogues, share that get another's."""
 
@@ -208,12 +222,14 @@ class Scale:
 
     learned: bool = False
     """Learn c (ACL19), in 0 to `last`, from `first` or `init.model`'s on; its group is "scale"."""
-    first: Positive = 1.0  # at the first step
+    first: Positive = 1.0
+    """At the first step."""
     last: Positive | Literal["sqrt(d)"] = "sqrt(d)"
     """After the annealing; d: the encodings' size (22.6 at 512)."""
-    steps: Natural | None = None  # steps that the annealing takes (paper: 10,000); or:
+    steps: Natural | None = None
+    """Steps that the annealing takes (paper: 10,000)."""
     share: Share | None = None
-    """Of the whole run; all stages must then have a budget in minutes, or none."""
+    """Or the share of the whole run; all stages must then have a budget in minutes, or none."""
 
     def __post_init__(self) -> None:
         if not self.learned:
@@ -236,7 +252,8 @@ class Distillation:
     encoder: str = ""
     """Teacher whose cosines over the whole batch are the scores: a model that encodes both sides,
     by folder or name; or, for single texts, "minilm", "use", "e5" or "st:NAME"."""
-    sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
+    sharpness: Positive | None = None
+    """With `encoder`: factor of its cosines; 20 if not given."""
     vectors: NotNegative = 0.0
     """With `encoder`: weight of 1 - cos of its vectors and a linear map's of the model's own."""
     fingerprint: str = ""
@@ -271,14 +288,18 @@ class Validation:
     1,000 examples by the latter first.
     """
 
-    every_steps: Count | None = None  # steps from one validation to the next
+    every_steps: Count | None = None
+    """Steps from one validation to the next."""
     every_epochs: Positive | None = None
     """Passes over the training split; where both are given, whichever comes first."""
-    every_seconds: Positive | None = None  # seconds, in place of both
-    examples: Natural = 5_000  # at most; 0: none, and the last model is kept
+    every_seconds: Positive | None = None
+    """Seconds, in place of both."""
+    examples: Natural = 5_000
+    """At most; 0: none, and the last model is kept."""
     candidates: Annotated[int, Field(ge=2)] = 100
     """N: each response is a candidate for all N contexts of its group."""
-    patience: Natural = 0  # validations without gain after which a stage ends early; 0: never
+    patience: Natural = 0
+    """Validations without gain after which a stage ends early; 0: never."""
     data: tuple[str, ...] = ()
     """Further folders that are validated on alone; figures are means over all of them."""
 
@@ -298,8 +319,10 @@ class Checkpoint:
     It is written after a gain and after mining too.
     """
 
-    every_steps: Count | None = None  # steps from one to the next
-    every_seconds: Positive | None = 300.0  # seconds; both may be given
+    every_steps: Count | None = None
+    """Steps from one to the next."""
+    every_seconds: Positive | None = 300.0
+    """Seconds; both may be given."""
 
 
 @section
@@ -319,7 +342,8 @@ class Compute:
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """"auto": bf16 where processor or GPU have instructions for it, fp16 with loss scaling on other
     GPUs, else fp32."""
-    threads: Natural = 0  # CPU threads; 0: PyTorch chooses
+    threads: Natural = 0
+    """CPU threads; 0: PyTorch chooses."""
 
 
 @section
@@ -329,7 +353,8 @@ class Quantization:
     See `networks/quantization.py`.
     """
 
-    enabled: bool = False  # compute with rounded copies of the parameters, for export in few bits
+    enabled: bool = False
+    """Compute with rounded copies of the parameters, for export in few bits."""
     half: Literal["auto", "bfloat16", "float16"] = "auto"
     """Of all that is no embedding; "auto": bfloat16 where the run computes in bf16, else float16,
     more precise."""
@@ -348,25 +373,31 @@ class Quantization:
 class Recipe(Described):
     """A training run, fully described."""
 
-    name: str  # what the run is called
-    description: str = ""  # what it is for, or the number it gives
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # of weights, dropout and the order of examples
+    name: str
+    """What the run is called."""
+    description: str = ""
+    """What it is for, or the number it gives."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Of weights, dropout and the order of examples."""
     init: Init = Field(default_factory=Init)
     data: Data = Field(default_factory=Data)
     vocabulary: Vocabulary | None = None
     """Settings of the tokenizer; omitted if `init` gives it."""
     text: Text = Field(default_factory=Text)
-    model: dict[str, Any]  # `kind` and the fields of that model's configuration
+    model: dict[str, Any]
+    """`kind` and the fields of that model's configuration."""
     history: History = Field(default_factory=History)
     loss: Loss = Field(default_factory=Loss)
     scale: Scale
     distillation: Distillation | None = None
+    """A better model to learn from."""
     validation: Validation = Field(default_factory=Validation)
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
     log: Log = Field(default_factory=Log)
     compute: Compute = Field(default_factory=Compute)
     quantization: Quantization = Field(default_factory=Quantization)
-    stage: Annotated[tuple[Stage, ...], Field(min_length=1)]  # in order
+    stage: Annotated[tuple[Stage, ...], Field(min_length=1)]
+    """In order."""
 
     __repr__ = Described.__repr__
 

@@ -11,7 +11,7 @@ import itertools
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +22,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
+from rejoinder.settings import section
 
 _SILENCE = "__SILENCE__"
 _NUMBERED = match_pattern(r"(\d{1,9}) (.*)", re.DOTALL)
@@ -34,7 +35,7 @@ _SIDES = {
 }  # of persona lines
 
 
-@dataclass(frozen=True)
+@section
 class Convai2Settings:
     """Settings of `rejoinder data convai2`."""
 

@@ -8,7 +8,6 @@ response, without candidates (POLY, section 5), of others the last. Of several r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,12 @@ from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
+from rejoinder.settings import section
 
 _NONE = "NONE"  # stands for the id of the right candidate where none is right (subtask 4)
 
 
-@dataclass(frozen=True)
+@section
 class Dstc7Settings:
     """Settings of `rejoinder data dstc7`."""
 

@@ -8,7 +8,6 @@ comment counts. Format: README 2.0 of 2015's data and 3.2 of 2016's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +18,7 @@ from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
+from rejoinder.settings import section
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -32,7 +32,7 @@ _QUESTIONS = ("Question", "Thread")
 _COMMENTS = {"Comment": ("CID", "CGOLD"), "RelComment": ("RELC_ID", "RELC_RELEVANCE2RELQ")}
 
 
-@dataclass(frozen=True)
+@section
 class SemevalSettings:
     """Settings of `rejoinder data semeval`."""
 

@@ -7,7 +7,6 @@ thread is the hash of the first turn. Format: github.com/rkadlec/ubuntu-ranking-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
+from rejoinder.settings import section
 
 if TYPE_CHECKING:
     pass
@@ -29,7 +29,7 @@ _WIDE = ["context", "ground truth utterance"]
 _LABELS = {"1": True, "1.0": True, "0": False, "0.0": False}
 
 
-@dataclass(frozen=True)
+@section
 class UbuntuSettings:
     """Settings of `rejoinder data ubuntu`."""
 
