@@ -5,10 +5,12 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 import rejoinder
 from rejoinder.cli.app import app
@@ -44,6 +46,18 @@ def test_every_verb_and_public_name_has_its_place(site):
         names |= {f"rejoinder.integrations.{path.stem}.{name}" for name in found}
     assert len(names) > 15
     assert not [name for name in names if f'id="{name}"' not in python]
+
+
+def test_the_documentation_link_leads_to_the_published_site(site):
+    """The workflow publishes what `make docs` builds, under the address that the package names."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    start = (site / "index.html").read_text(encoding="utf-8")
+    assert f'<link rel="canonical" href="{project["urls"]["Documentation"]}' in start
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text())
+    build = workflow["jobs"]["build"]["steps"]
+    assert {"run": "make docs"} in build
+    assert build[-1]["with"]["path"] == "build/docs"
+    assert workflow["jobs"]["publish"]["needs"] == "build"
 
 
 def test_the_message_of_every_error_is_there(site):
