@@ -14,13 +14,13 @@ from typing import Any
 from rejoinder.corpora.forms.source import Sample, Source, keep_open, texts_of
 from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.bots.intent_reply import candidate_of_messages
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.patterns import search_pattern
 
-_NAME_SIGNS = search_pattern(r"[._\s-]+")
 _PHRASES = search_pattern(r"_(?:usersays|entries)_([A-Za-z-]+)$")
 _INTENT = search_pattern(r"(?:^|/)intents/[^/]+\.json$")
 
@@ -56,20 +56,8 @@ def _read_dialogflow(sample: Sample, reading: Reading) -> Iterator[Candidate]:
                 next(iter(by_language.values()), []) if len(languages) == 1 else []
             )
             name = str(intent.get("name") or PurePosixPath(stem).name)
-            yield _reply(name, language if len(languages) > 1 else "", messages, own)
-
-
-def _reply(name: str, language: str, messages: list[list[str]], phrases: list[str]) -> Candidate:
-    payload: dict[str, Any] = {"id": name}
-    if language:
-        payload["language"] = language
-    if len(messages) > 1:
-        payload["messages"] = [alternatives[0] for alternatives in messages]
-    elif messages[0][1:]:
-        payload["variants"] = messages[0][1:]
-    text = " ".join(alternatives[0] for alternatives in messages)
-    examples = tuple((phrase,) for phrase in dict.fromkeys(phrases))
-    return Candidate(text, payload, _NAME_SIGNS.sub(" ", name).strip(), examples)
+            spoken = language if len(languages) > 1 else ""
+            yield candidate_of_messages(name, messages, list(dict.fromkeys(own)), spoken)
 
 
 def _messages(intent: Any) -> dict[str, list[list[str]]]:
