@@ -9,7 +9,7 @@ import pytest
 STANDARD = {*sys.stdlib_module_names, "__mp_main__", "_distutils_hack", "distutils-precedence", "sitecustomize"}
 OF_TYPER = {"typer", "rich", "shellingham", "annotated_doc", "click", "typing_extensions", "markdown_it", "mdurl", "pygments"}
 OF_PYDANTIC = {"pydantic", "pydantic_core", "annotated_types", "typing_inspection"}
-OF_SEARCH = {"filelock", "msgspec", "numpy", "onnxruntime", "platformdirs", "rapidfuzz", "safetensors", "threadpoolctl", "tokenizers", "backports", "charset_normalizer"}
+OF_SEARCH = {"filelock", "msgspec", "numpy", "onnxruntime", "platformdirs", "rapidfuzz", "safetensors", "threadpoolctl", "tokenizers"}
 OF_SERVER = {"anyio", "fastapi", "h11", "httptools", "idna", "prometheus_client", "sniffio", "starlette", "uvicorn", "uvloop", "annotated_doc", "multipart", "python_multipart", "opentelemetry", "cryptography", "websockets"}
 REPORT = """
 import atexit, json, sys
@@ -45,14 +45,14 @@ def folder(tmp_path_factory):
 def test_help_imports_typer_alone(folder, words):
     libraries, rooms = imported(folder, *words)
     assert libraries <= OF_TYPER
-    assert rooms == {"cli", "errors", "progress", "telemetry"}
+    assert rooms == {"cli", "errors", "memory", "progress", "telemetry"}
 
 
 def test_a_reply_imports_what_searches(folder):
     libraries, rooms = imported(folder, "reply", "index", "When do you open?")
     assert libraries <= OF_TYPER | OF_PYDANTIC | OF_SEARCH
     assert "onnxruntime" in libraries
-    assert not rooms & {"networks", "training", "evaluation", "intents", "serving", "integrations", "cluster", "devices"}
+    assert not rooms & {"networks", "training", "evaluation", "intents", "serving", "integrations", "cluster", "devices", "settings", "curation"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process of Windows gets no SIGTERM")

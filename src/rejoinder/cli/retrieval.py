@@ -108,8 +108,6 @@ def reply(
     A line of --input FILE is a conversation: ["Hi!", "How are you?"], or {"id": 7, "messages":
     ["Hi!", "How are you?"]} with an optional id
     """
-    from rejoinder.retrieval.queries import read_conversations
-
     passing = _parse_where(where)
     if file is not None and messages:
         raise InputError("--input FILE holds the conversations; leave the messages out, or --input")
@@ -125,7 +123,7 @@ def reply(
         why=why,
         ranker=ranker,
     )
-    asked = _one(messages or []) if file is None else read_conversations(file)
+    asked = _one(messages or []) if file is None else _read_conversations(file)
     searcher = _open_searcher(index, ranker, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
     lowest = _lowest(first, minimum_score)
@@ -155,6 +153,12 @@ def _notes(index: Any, said: Conversation, history: int | None, answer: Answer) 
 
     [notes] = index.notes([said], history)
     return {"notes": notes, **refusal(notes, answer.replies)} if notes else {}
+
+
+def _read_conversations(file: Path) -> list[tuple[dict[str, Any], Conversation]]:
+    from rejoinder.retrieval.conversation_file import read_conversations
+
+    return read_conversations(file)
 
 
 def _one(messages: list[str]) -> list[tuple[dict[str, Any], Conversation]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,63 +18,12 @@ from rejoinder.conversations import (
     is_persona,
     spoken,
 )
-from rejoinder.corpora.forms.formats import earlier_context
-from rejoinder.corpora.forms.tables import parse_line
 from rejoinder.corpora.keys import text_key
-from rejoinder.corpora.lines import open_lines
-from rejoinder.corpora.records import BadRecordError
 from rejoinder.encoders.protocol import DualEncoder, encode_queries
 from rejoinder.encoders.vectors import ContextVectors, check_rows
 from rejoinder.errors import InputError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
-
-CONVERSATION_FIELDS = ("messages", "turns", "context")
-
-
-def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversation]]:
-    """Read conversations, one a line of JSON, each after {"id": ...} or {}.
-
-    Errors name file, line and reason.
-
-    A line is a text, a list of messages, or an object with one of these in one of
-    `CONVERSATION_FIELDS` (DATA19's `context/0`, ... too) and perhaps an `id`. Blank messages are
-    left out.
-    """
-    found: list[tuple[dict[str, Any], Conversation]] = []
-    for number, line in open_lines(path):
-        if not line.strip():
-            continue
-        values = parse_line(
-            line, where := f"{path}:{number}", "a text, a list of messages or an object"
-        )
-        record = values if isinstance(values, dict) else {CONVERSATION_FIELDS[0]: values}
-        name = next((name for name in CONVERSATION_FIELDS if name in record), None)
-        if name is None:
-            there = ", ".join(record) or "none"
-            raise InputError(
-                f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {there}"
-            )
-        try:
-            given = record[name]
-            messages = [*earlier_context(record), given] if isinstance(given, str) else given
-            spoken(messages)
-            said = [
-                each
-                for each in messages
-                if not isinstance(text := _content(each), str) or text.strip()
-            ]
-            spoken(said)
-        except (BadRecordError, InputError) as error:
-            raise InputError(f"{where}: {error}") from None
-        found.append(({key: record[key] for key in ("id",) if key in record}, said))
-    if not found:
-        raise InputError(f"{path} holds no conversations; each line of it should be one, as JSON")
-    return found
-
-
-def _content(message: Any) -> Any:
-    return message.get("content") if isinstance(message, dict) else message
 
 
 class Newest(list[Any]):

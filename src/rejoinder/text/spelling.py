@@ -49,8 +49,9 @@ _CODE = frozenset("0123456789@/#_\\")
 def english() -> Mapping[str, int]:
     """Return the rank of each English word, the most frequent first."""
     text = files("rejoinder.text").joinpath("words.txt").read_text(encoding="utf-8")
-    lines = (line for line in text.splitlines() if not line.startswith("#"))
-    return {word: rank for rank, word in enumerate(lines)}
+    _, _, words = text.partition("\n")  # after the line that says what they are
+    ranked = words.split()
+    return dict(zip(ranked, range(len(ranked)), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
