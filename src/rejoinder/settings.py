@@ -20,7 +20,8 @@ from pydantic_core import ErrorDetails
 from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
 
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+DOCUMENTED = ConfigDict(**STRICT, use_attribute_docstrings=True)  # reads the source of each class
 
 Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
 Natural: TypeAlias = Annotated[int, Field(ge=0)]
@@ -36,6 +37,13 @@ _LARGEST = 2**63 - 1
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
 def section(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass that settings are checked against, strictly."""
+    made: Any = dataclass(frozen=True, kw_only=True, config=DOCUMENTED)(cls)
+    return made
+
+
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
+def quick_section(cls: type[T]) -> type[T]:
+    """Make a `section` without `field_texts`, for what is imported at each start."""
     made: Any = dataclass(frozen=True, kw_only=True, config=STRICT)(cls)
     return made
 

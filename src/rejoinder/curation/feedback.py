@@ -27,7 +27,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import rewrite_states
 from rejoinder.curation.log_file import LogFile
 from rejoinder.curation.tickets import KEPT, Ticket, remember
-from rejoinder.settings import Count, section, validate
+from rejoinder.settings import Count, quick_section, validate
 
 MOST_ENTRIES = 1_000_000  # the oldest are deleted
 Taken: TypeAlias = Literal["first", "offered", "unoffered", "text", "none"]
@@ -47,7 +47,7 @@ _READ = 10_000  # entries that are read at once
 _logger = logging.getLogger(__name__)
 
 
-@section
+@quick_section
 class FeedbackSettings:
     """Settings of a log; `rejoinder feedback INDEX --set KEY=VALUE` changes them."""
 
