@@ -41,6 +41,7 @@ from rejoinder.serving.changes import (
     Imported,
     RecordedResponse,
 )
+from rejoinder.serving.error_schema import describe_errors
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
 from rejoinder.serving.imitated import document_text
 from rejoinder.serving.recent_answers import RecentAnswers
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).with_name("page")
 PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,6 @@ def make_app(settings: ServerSettings, worker: Worker | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=api.lifespan,
         redirect_slashes=False,  # a redirect would name whatever host the request names
-        responses={code: {"model": responses.Error} for code in _ERRORS},
         description="Given a conversation so far, the best replies out of a set of candidates.",
     )
     app.state.api = api
@@ -112,6 +111,7 @@ def make_app(settings: ServerSettings, worker: Worker | None = None) -> FastAPI:
     for failure in FAILURES:
         app.add_exception_handler(failure, api.on_failure)
     limits = _add_routes(app, api)
+    describe_errors(app)
     for file in PAGE.iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(path, _page(file), include_in_schema=False)
@@ -166,12 +166,6 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
     app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
     limits: dict[str, int] = {}
     for method, path, endpoint, response in _routes(api):
-        failures: dict[int | str, dict[str, Any]] = {
-            404: {"model": responses.Error},
-            507: {"model": responses.Error},
-        }
-        if endpoint == api.reload:
-            failures[202] = {"model": responses.Status}
         form = get_type_hints(endpoint).get("body")
         if form is not None:
             limits[path] = form.most_bytes
@@ -181,7 +175,7 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
             methods=[method],
             response_model=response,
             status_code=201 if endpoint in (api.changes.add, api.changes.import_file) else 200,
-            responses=failures,
+            responses={202: {"model": responses.Status}} if endpoint == api.reload else None,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
             route_class_override=None if form is None else json_route(form),
             **keyed,
