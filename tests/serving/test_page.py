@@ -1,19 +1,12 @@
-"""The page: its files, what it asks of the server, the map of the replies."""
+"""The page: its files, what it asks of the server."""
 
-import asyncio
 import re
-import threading
 
-import numpy as np
-import pytest
 
-from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import PAGE
-from rejoinder.serving.reports import LEAST, MOST, ReplyMap
 from tests.retrieval.conftest import HashEncoder
-from tests.serving.conftest import running
 
 
 def test_the_files_are_served_and_need_nothing_from_elsewhere(client):
@@ -45,75 +38,8 @@ def test_it_is_told_what_there_is_and_may_compare_two_indexes(client, answers, t
     assert two.post("/v1/replies", json={**asked, "index": "first"}).json()["replies"][0]["text"] == "reply number 3"
 
 
-def test_the_map_is_drawn_once(client, monkeypatch):
-    server, drawn = client(), []
-    draw = ReplyMap.draw
-    monkeypatch.setattr(ReplyMap, "draw", lambda index: drawn.append(1) or draw(index))
-    for field in ("team", "none"):
-        assert len(server.get("/v1/map", params={"field": field}).json()["points"]) == 20
-    assert drawn == [1]
-
-
-def test_who_no_longer_waits_for_the_map_starts_no_second_one(answers, monkeypatch):
-    draw, drawn, free = ReplyMap.draw, [], threading.Event()
-    monkeypatch.setattr(ReplyMap, "draw", lambda index: drawn.append(free.wait(10)) or draw(index))
-
-    async def run():
-        async with running(answers, seconds=0.2) as (client, _):
-            late = [(await client.get("/v1/map")).status_code for _ in range(3)]
-            free.set()
-            while (last := (await client.get("/v1/map")).status_code) == 503:
-                pass
-            return late, last
-
-    assert asyncio.run(run()) == ([503, 503, 503], 200)
-    assert drawn == [True]
-
-
-def test_the_map(tmp_path):
-    candidates = [Candidate(f"reply {i}", {"team": ["a", "b", "c"][i % 3], "id": i}) for i in range(40)]
-    index = Index.build(HashEncoder(), candidates, tmp_path / "index")
-    drawn = ReplyMap.draw(index)
-    assert drawn.fields() == ["team"], "an id tells every reply apart, which is no colour"
-    found = drawn.to_json("team")
-    assert (len(found["points"]), found["total"], found["groups"]) == (40, 40, ["a", "b", "c"])
-    points = np.array([[each["x"], each["y"]] for each in found["points"]])
-    assert (points.min(), points.max()) == (0, 1)
-    assert [each["group"] for each in found["points"]] == [i % 3 for i in range(40)]
-    by_id = drawn.to_json("id")["groups"]
-    assert (len(by_id), by_id[-1]) == (10, "others")
-    likeness = drawn.to_json(None)
-    assert 1 < len(likeness["groups"]) <= 8
-
-
-@pytest.mark.parametrize("count", [0, 1, LEAST - 1, MOST + 1])
-def test_maps_of_few_and_of_many(tmp_path, count, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.reports.project", lambda vectors, **_: vectors[:, :2])
-    index = Index.build(HashEncoder(), [f"reply {i}" for i in range(count)], tmp_path / "index")
-    found = ReplyMap.draw(index).to_json(None)
-    assert found["total"] == count
-    assert len(found["points"]) == (count if count <= MOST else -(-count // 2))
-
-
-def test_a_map_is_kept_with_the_index_and_drawn_anew_when_it_is_another_or_damaged(tmp_path, monkeypatch):
-    index = Index.build(HashEncoder(), [f"reply {i}" for i in range(40)], tmp_path / "index")
-    drawn, kept = ReplyMap.draw(index), tmp_path / "index" / "map.json"
-    asked = []
-    monkeypatch.setattr("rejoinder.serving.reports.project", lambda vectors, **_: asked.append(1) or vectors[:, :2])
-    assert (ReplyMap.draw(Index.open(index.folder)).to_json(None), asked) == (drawn.to_json(None), [])
-    for number, damage in enumerate(("", "{}", '{"fingerprint": 1}', kept.read_text().replace("]]", "], [0, 0]]")), 1):
-        kept.write_text(damage)
-        assert len(ReplyMap.draw(index).points) == 40
-        assert len(asked) == number
-    index.add(["one more"])
-    assert (len(ReplyMap.draw(index).points), len(asked)) == (41, 5)
-
-
-def test_a_map_is_shown_where_nothing_can_be_written(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr("rejoinder.serving.reports.atomic_file", full)
-    index = Index.build(HashEncoder(), ["one", "two"], tmp_path / "index")
-    assert len(ReplyMap.draw(index).points) == 2
-    assert not (tmp_path / "index" / "map.json").exists()
+def test_there_is_no_map(client):
+    server = client()
+    assert server.get("/v1/map").status_code == 404
+    assert server.get("/map.js").status_code == 404
+    assert "/v1/map" not in server.get("/openapi.json").json()["paths"]

@@ -122,7 +122,7 @@ class Answers:
 
     A kind of job is a method that takes the items of several requests and returns the result of
     each. One thread searches, and calls `refresh` before; others may change the index, tell what
-    there is and draw the map meanwhile.
+    there is and report on its use meanwhile.
     """
 
     sources: Sources
@@ -316,11 +316,6 @@ class Answers:
         None if it can, with whichever model.
         """
         return [self._find_trouble()] * len(requests)
-
-    def map(self, fields: list[str | None]) -> list[dict[str, Any]]:
-        """Return the map of the replies, coloured by each of the fields (None: by likeness)."""
-        drawn = self._reports.map(self.index)
-        return [drawn.to_json(field) for field in fields]
 
     def report(self, requests: list[None]) -> list[UsageReport]:
         """Return the report on the use of the index."""

@@ -204,28 +204,6 @@ class About(BaseModel):
     intents: bool
 
 
-class MapPoint(BaseModel):
-    """A reply on the map; x and y go from 0 to 1."""
-
-    x: float
-    y: float
-    text: str
-    group: int
-
-
-class MapResponse(BaseModel):
-    """Replies on a plane, like ones near each other, in groups.
-
-    Groups are by a field of the payload, or by likeness.
-    """
-
-    points: list[MapPoint]
-    groups: list[str]
-    fields: list[str]
-    """Fields of the payloads that tell replies apart."""
-    total: int
-
-
 class ModelFacts(BaseModel):
     """The index's model."""
 

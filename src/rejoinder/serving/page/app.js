@@ -1,8 +1,7 @@
-// The page: a conversation, replies to it as it is written, intents, a map of all replies, and the server's load.
+// The page: a conversation, replies to it as it is written, intents, and the server's load.
 
 import { ask, Refused, times, useKey } from "./api.js";
 import { startEditing } from "./edit.js";
-import { Map2D } from "./map.js";
 
 const PAUSE = 120; // milliseconds without a key before replies are asked for
 const REFRESH = 2000; // milliseconds between two looks at the server's load
@@ -10,7 +9,6 @@ const $ = (id) => document.getElementById(id);
 const draft = $("draft");
 const messages = []; // {role, content}, oldest first
 let about = null;
-let map = null;
 let timer = 0;
 let pending = null; // of the request for replies that is under way
 let shown = {}; // of each list of replies: the answer's id, the conversation, and positions
@@ -189,32 +187,6 @@ async function intents(text, signal) {
   $("intent-list").replaceChildren(...rows);
 }
 
-// --- The map ---------------------------------------------------------------------------------------------------------
-
-async function drawMap() {
-  $("point").textContent = "The map is being drawn…";
-  try {
-    const field = $("colour").value;
-    const found = await ask(`v1/map${field ? `?field=${encodeURIComponent(field)}` : ""}`);
-    map.show(found.points, found.groups);
-    if ($("colour").length === 1) $("colour").append(...found.fields.map((each) => new Option(each, each)));
-    const shown = found.points.length, all = found.total;
-    $("point").textContent = shown < all ? `${shown.toLocaleString()} of ${all.toLocaleString()} replies.`
-      : shown ? "Point at a reply to read it; click to say it." : "There is no reply yet.";
-    $("legend").replaceChildren(...found.groups.map((name, group) => {
-      const item = element("li"), mark = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-      const dot = document.createElementNS("http://www.w3.org/2000/svg", "circle");
-      mark.setAttribute("viewBox", "0 0 2 2");
-      for (const [key, value] of [["cx", 1], ["cy", 1], ["r", 1], ["fill", map.colour(group)]]) dot.setAttribute(key, value);
-      mark.append(dot);
-      item.append(mark, name);
-      return item;
-    }));
-  } catch (error) {
-    $("point").textContent = error.message;
-  }
-}
-
 // --- Load ------------------------------------------------------------------------------------------------------------
 
 async function load() {
@@ -280,8 +252,6 @@ async function start() {
   if (about.second) $("second-name").textContent = title("second");
   $("intents").hidden = !about.intents;
   clearReplies(about.first.candidates ? "Write what the other side says." : "There is no reply to choose from yet: add candidates.");
-  map ??= new Map2D($("points"), (text) => { $("point").textContent = text; }, (text) => sayOurs(text));
-  drawMap();
   load();
   setInterval(() => { if (!document.hidden) load(); }, REFRESH);
   draft.focus();
@@ -302,7 +272,6 @@ $("own").addEventListener("submit", (event) => {
 $("none").addEventListener("click", takeNone);
 startEditing(problem, soon);
 $("clear").addEventListener("click", startAgain);
-$("colour").addEventListener("change", drawMap);
 $("key").addEventListener("submit", (event) => {
   event.preventDefault();
   useKey($("key-value").value);
