@@ -359,12 +359,14 @@ class Answers:
 
     def _index_facts(self) -> dict[str, Any]:
         """Return what the page shows of the index."""
+        head = self.index.manifest.head
         return {
             "index": self.sources.index.name,
             "model": self.model,
             "size": self.index.manifest.size,
             "candidates": len(self.index),
             "calibrated": (self.sources.index / CALIBRATION).is_file(),
+            "minimum_score": None if head is None else head.minimum_score,
         }
 
     def _find_trouble(self) -> str | None:

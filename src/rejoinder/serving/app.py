@@ -377,8 +377,12 @@ class Api:
         return {"id": self.model, "object": "model", "created": 0, "owned_by": "you"}
 
     async def about(self) -> Any:
-        """Return what the server has, for the page."""
-        return json_answer(await self._facts())
+        """Return what the server has, and what this key may do, for the page."""
+        own = {
+            "minimum_confidence": self.settings.minimum_confidence,
+            "may_write": CURRENT.get().may_write,
+        }
+        return json_answer(await self._facts() | own)
 
     async def report(self, form: requests.ReportForm = "json") -> Any:
         """Report on the use of the index: what was taken over time, and what the index lacks."""

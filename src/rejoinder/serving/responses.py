@@ -194,6 +194,8 @@ class IndexFacts(BaseModel):
     size: int
     candidates: int
     calibrated: bool
+    minimum_score: float | None
+    """Of replies to requests that name none; null: any."""
 
 
 class About(BaseModel):
@@ -202,6 +204,10 @@ class About(BaseModel):
     first: IndexFacts
     second: IndexFacts | None
     intents: bool
+    minimum_confidence: float | None
+    """Of replies to requests that name none; null: any."""
+    may_write: bool
+    """Whether the key of this request is the write key, or none is needed."""
 
 
 class ModelFacts(BaseModel):
