@@ -15,6 +15,7 @@ from tests.serving.test_page_in_chromium import (  # noqa: F401
     ask_for_replies,
     axe,
     browser,
+    entries,
     listening,
     open_page,
     playwright,
@@ -223,7 +224,12 @@ def test_a_server_that_is_unsure_is_silent_on_the_page_too(open_page, answers):
     page.locator("#first .left-out .reply").first.wait_for()
     said = "No reply: the best one is right with 27 %; this server answers from 90 % on."
     assert page.locator("#first .status").inner_text() == said
-    assert page.locator("#first .left-out .reply").count() == 5
+    left_out = page.locator("#first .left-out .reply")
+    assert left_out.count() == 5
+    taken = left_out.first.inner_text()
+    left_out.first.click()
+    [entry] = entries(answers, 1)
+    assert (entry.offered, entry.chosen, entry.taken) == ((), taken, "unoffered")
 
 
 def test_a_key_that_reads_looks_at_replies_and_at_no_report(browser, answers):
