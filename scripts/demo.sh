@@ -30,7 +30,6 @@ index() {
   if [ "$folder" -nt "$config" ] && [ "$folder" -nt "$DATA" ]; then say "$folder is there already."; return; fi
   if [ -e "$folder" ]; then again=(--overwrite); fi
   run rejoinder index build "$model" "$DATA" --limit 10000 -o "$folder" ${again[@]+"${again[@]}"}
-  if [ "${4:-}" = map ]; then run rejoinder index map "$folder"; fi # which the page shows
 }
 
 replies() {
@@ -87,7 +86,7 @@ run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$
   --above bm25 --above "$SCRATCH/model"
 
 headline "5 of 5  Replies of the fine-tuned model"
-index "$TUNED/model" "$TUNED/model/config.json" "$INDEX" map
+index "$TUNED/model" "$TUNED/model/config.json" "$INDEX"
 replies "$INDEX"
 
 headline "Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. What to try next"

@@ -152,7 +152,6 @@ WRONG = {
     "index delete idx 7": "no reply 7",
     "index delete idx --id a9": "'a9'",
     "index compact x": "no index x",
-    "index map x": "no index x",
     "index verify x": "no index x",
     "index bild model": "Did you mean 'build'?",
     "reply nothing Hi": "no index nothing",
@@ -447,16 +446,6 @@ def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path
     refused("reply", "idx", "Hi", "--hybrid", 1, "--minimum-confidence", 0.5, said="leave hybrid out")
 
 
-def test_the_map_of_the_page_is_drawn_again_after_a_change(command, index, replies):
-    pytest.importorskip("sklearn")
-    drawn = Path(index) / "map.json"
-    assert not drawn.exists()
-    assert "Drawing the map: 3 replies" in command("index", "map", index).err
-    command("index", "add", index, replies)
-    assert command("index", "map", index, "--json").json["replies"] == 6
-    assert len(json.loads(drawn.read_text())["points"]) == 6
-
-
 def test_the_same_verbs_search_and_change_an_index_in_milvus(answer, refused, replies):
     pytest.importorskip("pymilvus")
     made = answer("index", "build", "model", replies, "-o", "store", "--store", "milvus")
@@ -468,7 +457,6 @@ def test_the_same_verbs_search_and_change_an_index_in_milvus(answer, refused, re
     for verb, said in (
         ("compact", "Milvus compacts by itself"),
         ("tune", "Milvus searches approximately by itself"),
-        ("map", "the replies of store are in Milvus"),
         ("verify", "the replies of store are in Milvus"),
     ):
         refused("index", verb, "store", said=said)

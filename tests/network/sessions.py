@@ -39,7 +39,6 @@ LINES = {  # of each verb
     "index compact": ["index compact out/index-minilm"],
     "index reencode": ["index reencode out/index MODEL -o out/index-reencoded"],
     "index tune": ["index tune out/index-approximate"],
-    "index map": ["index map out/index"],
     "index verify": ["index verify out/index"],
     "reply": [
         "reply out/index Hello!",

@@ -146,7 +146,7 @@ def test_no_name_in_a_request_is_a_path(client, tmp_path):
         f"/{place}",
         f"/..{place}",
         f"/{way}",
-        f"/v1/map?field={way}",
+        f"/v1/report?form={way}",
         f"/v1/candidates/{way}",
     ):
         server.get(path, headers={"x-request-id": place, "authorization": place})

@@ -1,19 +1,14 @@
-"""The page: its files, what it asks of the server, the map of the replies."""
+"""The page: its files, what it asks of the server."""
 
-import asyncio
 import re
-import threading
 
-import numpy as np
-import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import PAGE
-from rejoinder.serving.reports import LEAST, MOST, ReplyMap
+from rejoinder.serving.guard import Keys
 from tests.retrieval.conftest import HashEncoder
-from tests.serving.conftest import running
 
 
 def test_the_files_are_served_and_need_nothing_from_elsewhere(client):
@@ -22,8 +17,10 @@ def test_the_files_are_served_and_need_nothing_from_elsewhere(client):
     assert {answer.status_code for answer in found.values()} == {200}
     assert sum(len(answer.content) for answer in found.values()) < 100_000
     asked = set(re.findall(r'(?:src|href)="([^"#]+)"', found["index.html"].text))
-    asked |= set(re.findall(r'from "\./([^"]+)"', found["app.js"].text))
-    assert asked == found.keys() - {"index.html", "suggest.js"}, "suggest.js is for pages of others"
+    for name, answer in found.items():
+        if name.endswith(".js") and name != "suggest.js":  # which is for pages of others
+            asked |= set(re.findall(r'from "\./([^"]+)"', answer.text))
+    assert asked == found.keys() - {"index.html", "suggest.js"}
     for answer in found.values():
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", answer.text)
     assert "style=" not in found["index.html"].text, "the server's policy would refuse it"
@@ -32,9 +29,10 @@ def test_the_files_are_served_and_need_nothing_from_elsewhere(client):
 
 
 def test_it_is_told_what_there_is_and_may_compare_two_indexes(client, answers, tmp_path):
-    facts = {"index": "index", "model": "hash-model", "size": 24, "candidates": 20, "calibrated": False}
+    facts = {"index": "index", "model": "hash-model", "size": 24, "candidates": 20, "calibrated": False, "minimum_score": None}
     one = client()
-    assert one.get("/v1/about").json() == {"first": facts, "second": None, "intents": False}
+    own = {"intents": False, "minimum_confidence": None, "may_write": True}
+    assert one.get("/v1/about").json() == {"first": facts, "second": None, **own}
     asked = {"messages": ["reply number 3"], "k": 1, "index": "second"}
     assert "--beside" in one.post("/v1/replies", json=asked).json()["error"]["message"]
     other = tmp_path / "other"
@@ -45,75 +43,44 @@ def test_it_is_told_what_there_is_and_may_compare_two_indexes(client, answers, t
     assert two.post("/v1/replies", json={**asked, "index": "first"}).json()["replies"][0]["text"] == "reply number 3"
 
 
-def test_the_map_is_drawn_once(client, monkeypatch):
-    server, drawn = client(), []
-    draw = ReplyMap.draw
-    monkeypatch.setattr(ReplyMap, "draw", lambda index: drawn.append(1) or draw(index))
-    for field in ("team", "none"):
-        assert len(server.get("/v1/map", params={"field": field}).json()["points"]) == 20
-    assert drawn == [1]
+def test_it_is_told_what_is_left_out_and_what_a_key_may_do(client, answers):
+    replies = [Candidate("We open at nine.", examples=(("when do you open",),)), Candidate("Bye.", title="end")]
+    index = Index.build(HashEncoder(), replies, answers.sources.index, overwrite=True)
+    answers.index = index
+    server = client(keys=Keys(b"a key that reads", b"a key that writes"), minimum_confidence=0.8)
+    assert server.get("/v1/about").status_code == 401
+    reads, writes = (
+        server.get("/v1/about", headers={"authorization": f"Bearer a key that {verb}"}).json()
+        for verb in ("reads", "writes")
+    )
+    assert (reads["may_write"], writes["may_write"]) == (False, True)
+    assert reads["minimum_confidence"] == 0.8
+    assert reads["first"]["minimum_score"] == index.manifest.head.minimum_score
 
 
-def test_who_no_longer_waits_for_the_map_starts_no_second_one(answers, monkeypatch):
-    draw, drawn, free = ReplyMap.draw, [], threading.Event()
-    monkeypatch.setattr(ReplyMap, "draw", lambda index: drawn.append(free.wait(10)) or draw(index))
-
-    async def run():
-        async with running(answers, seconds=0.2) as (client, _):
-            late = [(await client.get("/v1/map")).status_code for _ in range(3)]
-            free.set()
-            while (last := (await client.get("/v1/map")).status_code) == 503:
-                pass
-            return late, last
-
-    assert asyncio.run(run()) == ([503, 503, 503], 200)
-    assert drawn == [True]
+def test_tabs_are_named_by_links_and_tied_to_their_panels(client):
+    html = client().get("/").text
+    tabs = re.findall(r'<a role="tab" id="(\S+)" href="#(\S+)" aria-controls="(\S+)"', html)
+    assert [name for _, name, _ in tabs] == ["try", "replies", "use"]
+    for tab, _, panel in tabs:
+        assert f'<div id="{panel}" class="panel" role="tabpanel" aria-labelledby="{tab}"' in html
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert not {"try", "replies", "use"} & set(ids), "a link would scroll there"
 
 
-def test_the_map(tmp_path):
-    candidates = [Candidate(f"reply {i}", {"team": ["a", "b", "c"][i % 3], "id": i}) for i in range(40)]
-    index = Index.build(HashEncoder(), candidates, tmp_path / "index")
-    drawn = ReplyMap.draw(index)
-    assert drawn.fields() == ["team"], "an id tells every reply apart, which is no colour"
-    found = drawn.to_json("team")
-    assert (len(found["points"]), found["total"], found["groups"]) == (40, 40, ["a", "b", "c"])
-    points = np.array([[each["x"], each["y"]] for each in found["points"]])
-    assert (points.min(), points.max()) == (0, 1)
-    assert [each["group"] for each in found["points"]] == [i % 3 for i in range(40)]
-    by_id = drawn.to_json("id")["groups"]
-    assert (len(by_id), by_id[-1]) == (10, "others")
-    likeness = drawn.to_json(None)
-    assert 1 < len(likeness["groups"]) <= 8
+def test_scripts_ask_for_elements_that_there_are(client):
+    server = client()
+    ids = set(re.findall(r' id="([^"]+)"', server.get("/").text))
+    used = set()
+    for path in PAGE.glob("*.js"):
+        used |= set(re.findall(r'byId\("([^"]+)"\)', path.read_text(encoding="utf-8")))
+    assert used - ids == set()
+    assert len(used) > 30
 
 
-@pytest.mark.parametrize("count", [0, 1, LEAST - 1, MOST + 1])
-def test_maps_of_few_and_of_many(tmp_path, count, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.reports.project", lambda vectors, **_: vectors[:, :2])
-    index = Index.build(HashEncoder(), [f"reply {i}" for i in range(count)], tmp_path / "index")
-    found = ReplyMap.draw(index).to_json(None)
-    assert found["total"] == count
-    assert len(found["points"]) == (count if count <= MOST else -(-count // 2))
-
-
-def test_a_map_is_kept_with_the_index_and_drawn_anew_when_it_is_another_or_damaged(tmp_path, monkeypatch):
-    index = Index.build(HashEncoder(), [f"reply {i}" for i in range(40)], tmp_path / "index")
-    drawn, kept = ReplyMap.draw(index), tmp_path / "index" / "map.json"
-    asked = []
-    monkeypatch.setattr("rejoinder.serving.reports.project", lambda vectors, **_: asked.append(1) or vectors[:, :2])
-    assert (ReplyMap.draw(Index.open(index.folder)).to_json(None), asked) == (drawn.to_json(None), [])
-    for number, damage in enumerate(("", "{}", '{"fingerprint": 1}', kept.read_text().replace("]]", "], [0, 0]]")), 1):
-        kept.write_text(damage)
-        assert len(ReplyMap.draw(index).points) == 40
-        assert len(asked) == number
-    index.add(["one more"])
-    assert (len(ReplyMap.draw(index).points), len(asked)) == (41, 5)
-
-
-def test_a_map_is_shown_where_nothing_can_be_written(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr("rejoinder.serving.reports.atomic_file", full)
-    index = Index.build(HashEncoder(), ["one", "two"], tmp_path / "index")
-    assert len(ReplyMap.draw(index).points) == 2
-    assert not (tmp_path / "index" / "map.json").exists()
+def test_there_is_no_map(client):
+    server = client()
+    assert server.get("/v1/map").status_code == 404
+    assert server.get("/map.js").status_code == 404
+    assert "/v1/map" not in server.get("/openapi.json").json()["paths"]

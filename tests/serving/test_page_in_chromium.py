@@ -77,9 +77,9 @@ def test_axe_finds_nothing(browser, answers, tmp_path, monkeypatch, state, schem
         if state == "no key":
             page.locator("#key").wait_for()
         else:
-            page.get_by_text("candidates" if state == "no replies" else "20 replies").first.wait_for()
+            page.get_by_text("no reply to choose" if state == "no replies" else "20 replies").first.wait_for()
             page.fill("#draft", "i lost my card")
-            page.locator("[aria-busy=true]" if state == "slow" else "#first .none, #first .reply").first.wait_for()
+            page.locator("[aria-busy=true]" if state == "slow" else "#first .status:not(:empty)").first.wait_for()
             page.keyboard.press("Enter")
             page.locator("#messages li").wait_for()
             if state != "slow":
@@ -172,7 +172,7 @@ EVIL = '"><script>window.hurt = 1</script><img src=x onerror="window.hurt = 1">&
 
 
 def open_editor(page):
-    page.get_by_text("Edit the replies").click()
+    page.get_by_role("tab", name="Replies").click()
     page.locator("#edit-list li").first.wait_for()
 
 
@@ -187,8 +187,9 @@ def told(page, text):
 @pytest.mark.parametrize("width", [375, 1280])
 def test_replies_are_edited_with_the_keyboard_and_undone(open_page, answers, width):
     page = open_page(width)
-    page.locator("#edit > summary").focus()
-    page.keyboard.press("Enter")
+    page.locator("#tab-try").focus()
+    page.keyboard.press("ArrowRight")
+    page.locator("#edit-list li").first.wait_for()
     page.get_by_role("button", name="Edit reply 3", exact=True).focus()
     page.keyboard.press("Enter")
     page.locator("#editor").wait_for()
@@ -219,7 +220,7 @@ def test_replies_are_edited_with_the_keyboard_and_undone(open_page, answers, wid
     assert not found.response["violations"], found.generate_report()
 
 
-def test_replies_are_added_merged_moved_and_retired(open_page, answers):
+def test_replies_are_added_merged_moved_and_deleted(open_page, answers):
     Editor(answers.index, answers.log).add_examples({4: [["first question"], ["second question"]]})
     page = open_page()
     open_editor(page)
@@ -233,20 +234,20 @@ def test_replies_are_added_merged_moved_and_retired(open_page, answers):
     page.locator("#dialog-status", has_text="Write the number of another reply first.").wait_for()
     page.fill("#merge-with", "5")
     page.get_by_role("button", name="Move the example first question to another").click()
-    told(page, "The example is moved.")
+    told(page, "The example is moved to reply 5.")
     page.get_by_role("button", name="Edit reply 4", exact=True).click()
     page.fill("#merge-with", "6")
     page.get_by_role("button", name="Merge this one into it").click()
-    told(page, "Reply 4 is merged.")
+    told(page, "Reply 4 is merged into 6.")
     page.get_by_role("button", name="Edit reply 7", exact=True).click()
-    page.get_by_role("button", name="Retire this one").click()
-    told(page, "Reply 7 is retired.")
+    page.get_by_role("button", name="Delete this one").click()
+    told(page, "Reply 7 is deleted; the history can undo it.")
     found = replies(answers)
     assert not {4, 7} & found.keys()
     assert (found[5].examples, found[6].examples) == ((("first question",),), (("second question",),))
     assert (found[20].text, found[20].examples) == ("All new.", (("is it new",),))
-    assert page.locator("#change-list li").count() == 4
-    page.fill("#edit-search", "All new.")
+    assert page.locator("#change-list li").count() == 5, "the examples of the beginning are one too"
+    page.fill("#search-words", "All new.")
     page.keyboard.press("Enter")
     page.locator("#edit-list", has_text="All new.").wait_for()
 
@@ -295,7 +296,7 @@ def test_nothing_that_people_write_runs_as_a_script(browser, answers, scheme):
         told(page, "Reply 0 is saved.")
         page.set_input_files("#import", {"name": f"{EVIL.replace('/', '')}.txt", "mimeType": "text/plain", "buffer": EVIL.encode()})
         page.locator("#edit-status", has_text="were there").wait_for()
-        page.get_by_text("How the replies are used").click()
+        page.get_by_role("tab", name="Use").click()
         page.locator("#report table").first.wait_for()
         assert page.locator("#report").inner_text().count("onerror") >= 3
         assert page.locator("#report svg rect").count() >= 3

@@ -72,7 +72,7 @@ index = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Indexes of encoded replies: build, change, tune, map, verify, evaluate.",
+    help="Indexes of encoded replies: build, change, tune, verify, evaluate.",
     epilog="Example: rejoinder index build runs/small/model replies.txt -o replies.index",
 )
 
@@ -355,20 +355,6 @@ def tune(
     emit(describe(tuned), as_json, describe_text)
 
 
-def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
-    """Draw the map that `rejoinder serve` shows, so that its page opens faster.
-
-    Example: rejoinder index map replies.index
-    """
-    from rejoinder.retrieval.index import Index
-    from rejoinder.serving.reports import ReplyMap
-
-    opened = Index.open(folder)
-    with track("Drawing the map", unit="replies") as advance:
-        advance(len(ReplyMap.draw(opened).texts))
-    emit(describe(opened), as_json, describe_text)
-
-
 def verify(folder: IndexFolder, as_json: Json = False) -> None:
     """Check all files of an index against their digests. Opening an index checks small files only.
 
@@ -474,7 +460,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compact": compact,
     "reencode": reencode,
     "tune": tune,
-    "map": draw_map,
     "verify": verify,
     "evaluate": evaluate_index,
 }

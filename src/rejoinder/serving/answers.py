@@ -122,7 +122,7 @@ class Answers:
 
     A kind of job is a method that takes the items of several requests and returns the result of
     each. One thread searches, and calls `refresh` before; others may change the index, tell what
-    there is and draw the map meanwhile.
+    there is and report on its use meanwhile.
     """
 
     sources: Sources
@@ -317,11 +317,6 @@ class Answers:
         """
         return [self._find_trouble()] * len(requests)
 
-    def map(self, fields: list[str | None]) -> list[dict[str, Any]]:
-        """Return the map of the replies, coloured by each of the fields (None: by likeness)."""
-        drawn = self._reports.map(self.index)
-        return [drawn.to_json(field) for field in fields]
-
     def report(self, requests: list[None]) -> list[UsageReport]:
         """Return the report on the use of the index."""
         return [self._reports.report(self.index, self.log)] * len(requests)
@@ -364,12 +359,14 @@ class Answers:
 
     def _index_facts(self) -> dict[str, Any]:
         """Return what the page shows of the index."""
+        head = self.index.manifest.head
         return {
             "index": self.sources.index.name,
             "model": self.model,
             "size": self.index.manifest.size,
             "candidates": len(self.index),
             "calibrated": (self.sources.index / CALIBRATION).is_file(),
+            "minimum_score": None if head is None else head.minimum_score,
         }
 
     def _find_trouble(self) -> str | None:

@@ -147,7 +147,6 @@ def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
         ("GET", "/v1/models", api.models, responses.ModelsResponse),
         ("GET", "/v1/models/{name:path}", api.one_model, responses.ModelFacts),
         ("GET", "/v1/about", api.about, responses.About),
-        ("GET", "/v1/map", api.map, responses.MapResponse),
         ("GET", "/v1/report", api.report, responses.UsageResponse),
         ("POST", "/admin/reload", api.reload, responses.Status),
     ]
@@ -188,7 +187,7 @@ class Api:
 
     search_queue: Batcher
     info_queue: Batcher
-    map_queue: Batcher
+    report_queue: Batcher
     facts: dict[str, Any]  # see `Answers.facts`, when index and models were opened
 
     def __init__(self, settings: ServerSettings, worker: Worker | None) -> None:
@@ -217,7 +216,7 @@ class Api:
                 functools.partial(run, Lane.SEARCH), queue=queue, observe=self.metrics.observe_batch
             )
             self.info_queue = Batcher(functools.partial(run, Lane.INFO), queue=queue)
-            self.map_queue = Batcher(functools.partial(run, Lane.MAP), queue=queue)
+            self.report_queue = Batcher(functools.partial(run, Lane.REPORT), queue=queue)
             self.changes.open(worker, queue)
             self.facts = await self._facts()
             if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
@@ -225,7 +224,7 @@ class Api:
             self._ready = True
             yield
             self._ready = False
-            for batcher in (self.search_queue, self.info_queue, self.map_queue, self.changes):
+            for batcher in (self.search_queue, self.info_queue, self.report_queue, self.changes):
                 await batcher.close()
 
     def crowded(self) -> bool:
@@ -372,19 +371,16 @@ class Api:
         return {"id": self.model, "object": "model", "created": 0, "owned_by": "you"}
 
     async def about(self) -> Any:
-        """Return what the server has, for the page."""
-        return json_answer(await self._facts())
-
-    async def map(self, field: requests.BodyName | None = None) -> Any:
-        """Place the replies so that like ones are near each other.
-
-        They are drawn anew at most once a minute.
-        """
-        return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
+        """Return what the server has, and what this key may do, for the page."""
+        own = {
+            "minimum_confidence": self.settings.minimum_confidence,
+            "may_write": CURRENT.get().may_write,
+        }
+        return json_answer(await self._facts() | own)
 
     async def report(self, form: requests.ReportForm = "json") -> Any:
         """Report on the use of the index: what was taken over time, and what the index lacks."""
-        report = await self.map_queue.submit(Job(Answers.report, None))
+        report = await self.report_queue.submit(Job(Answers.report, None))
         if form == "json":
             return json_answer(report.usage)
         text = report.html if form == "html" else report.markdown

@@ -194,6 +194,8 @@ class IndexFacts(BaseModel):
     size: int
     candidates: int
     calibrated: bool
+    minimum_score: float | None
+    """Of replies to requests that name none; null: any."""
 
 
 class About(BaseModel):
@@ -202,28 +204,10 @@ class About(BaseModel):
     first: IndexFacts
     second: IndexFacts | None
     intents: bool
-
-
-class MapPoint(BaseModel):
-    """A reply on the map; x and y go from 0 to 1."""
-
-    x: float
-    y: float
-    text: str
-    group: int
-
-
-class MapResponse(BaseModel):
-    """Replies on a plane, like ones near each other, in groups.
-
-    Groups are by a field of the payload, or by likeness.
-    """
-
-    points: list[MapPoint]
-    groups: list[str]
-    fields: list[str]
-    """Fields of the payloads that tell replies apart."""
-    total: int
+    minimum_confidence: float | None
+    """Of replies to requests that name none; null: any."""
+    may_write: bool
+    """Whether the key of this request is the write key, or none is needed."""
 
 
 class ModelFacts(BaseModel):

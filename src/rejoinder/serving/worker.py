@@ -68,7 +68,7 @@ class Lane(Enum):
     SEARCH = "search"
     CHANGE = "change"
     INFO = "info"
-    MAP = "map"
+    REPORT = "report"
     FEEDBACK = "feedback"
 
 

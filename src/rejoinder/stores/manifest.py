@@ -66,20 +66,19 @@ FILES = (REPLIES, OFFSETS, VECTORS, RESPONSES, "codes.f16", "codes.i8", "scales.
 """All files that a segment may have; earlier versions wrote the last four."""
 FAISS_FILE = "approximate-*.faiss"
 HEAD_FILE = "head-*.safetensors"
-MAP = "map.json"  # of the server's page
 DATABASE = "replies.db"  # of milvus-lite; see `stores`
 FOLDER = Kind(
     "an index",
     MANIFEST,
     lambda manifest: manifest["kind"] == KIND,
-    # Earlier versions kept a lock there; what ends in .part is a killed process's.
+    # Earlier versions kept a lock and a map there; what ends in .part is a killed process's.
     (
         MANIFEST,
         CALIBRATION,
-        MAP,
         FAISS_FILE,
         HEAD_FILE,
         "lock",
+        "map.json",
         ".*.part",
         *(f"{folder}/{name}" for folder in ("segment-*", ".segment-*.part") for name in FILES),
         *(DATABASE + depth * "/*" for depth in range(1, 8)),
