@@ -8,9 +8,10 @@ from starlette.testclient import TestClient
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.answers import Answers
+from rejoinder.serving.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.worker import Computing
+from rejoinder.serving.computing import Computing
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [f"reply number {i}" for i in range(20)]

@@ -23,9 +23,11 @@ from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
-from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.answers import Answers
+from rejoinder.serving.sources import Sources
 from rejoinder.serving.guard import Keys
-from rejoinder.serving.worker import Computing, Job, Lane
+from rejoinder.serving.computing import Computing
+from rejoinder.serving.jobs import Job, Lane
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running

@@ -74,7 +74,7 @@ def test_a_key_comes_with_its_scheme(client, header, status):
 def test_pages_of_other_sites_reload_nothing(client, monkeypatch):
     """As a form sends it, without asking first."""
     server, opened = client(), []
-    monkeypatch.setattr("rejoinder.serving.worker.Computing.open", lambda *_: opened.append(1))
+    monkeypatch.setattr("rejoinder.serving.computing.Computing.open", lambda *_: opened.append(1))
     headers = {"origin": "https://evil.example", "content-type": "text/plain"}
     assert server.post("/admin/reload", headers=headers).status_code == 403
     assert not opened

@@ -2,10 +2,12 @@
 
 import gc
 import weakref
+from pathlib import Path
 
 import pytest
 
-from rejoinder.serving.worker import Computing
+from rejoinder.serving.computing import Computing
+from rejoinder.serving.sources import Sources
 
 
 class Opened:
@@ -21,15 +23,15 @@ def thawed():
     gc.unfreeze()
 
 
-def test_reloads_keep_one_model():
+def test_reloads_keep_one_model(monkeypatch):
     opened = []
 
-    class Sources:
-        def open(self):
-            opened.append(weakref.ref(made := Opened()))
-            return made
+    def open_answers(_):
+        opened.append(weakref.ref(made := Opened()))
+        return made
 
-    computing = Computing(Sources())
+    monkeypatch.setattr("rejoinder.serving.computing.open_answers", open_answers)
+    computing = Computing(Sources(index=Path("index")))
     for _ in range(5):
         computing.open()
         assert sum(each() is not None for each in opened) == 1

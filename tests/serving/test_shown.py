@@ -9,7 +9,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys, SHOWN
-from rejoinder.serving.worker import Computing
+from rejoinder.serving.computing import Computing
 from tests.logs import log_of, recorder
 from starlette.testclient import TestClient
 from tests.retrieval.test_examples import WordEncoder

@@ -11,7 +11,8 @@ import pytest
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import requests
 from rejoinder.serving.answers import Answers
-from rejoinder.serving.worker import ComputingProcess, Job, Lane, _answer
+from rejoinder.serving.jobs import Job, Lane
+from rejoinder.serving.process import ComputingProcess, _answer
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
 

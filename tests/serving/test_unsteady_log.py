@@ -11,7 +11,8 @@ import pytest
 from rejoinder.curation import log_file
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.worker import Computing, EndedError
+from rejoinder.serving.computing import Computing
+from rejoinder.serving.jobs import EndedError
 from tests.retrieval.conftest import HashEncoder
 
 REQUESTS = {

@@ -27,7 +27,7 @@ from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.vectors import ContextVectors
-from rejoinder.errors import BusyError, InputError, RejoinderError
+from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
@@ -37,6 +37,7 @@ from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
+from rejoinder.serving.jobs import UnavailableError
 from rejoinder.serving.reports import Reports, UsageReport
 from rejoinder.stores.manifest import CALIBRATION, MANIFEST, read_manifest
 from rejoinder.stores.scan import all_scores
@@ -46,46 +47,14 @@ from rejoinder.text.tokenizer import encode_messages
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
+from rejoinder.serving.sources import Sources
 
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0
+
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
 T = TypeVar("T")
-
-
-class UnavailableError(RejoinderError):
-    """The server cannot do this now, and the request is not the reason."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sources:
-    """Paths and names of what the server loads."""
-
-    index: Path
-    device: str = "cpu"  # where the encoder computes
-    model: str | None = None  # where the index's model is now; None: where it was
-    intents: Path | None = None
-    reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
-    calibrated: bool = False  # refuse an index that is not
-    second: Sources | None = None  # a second index, to compare with
-
-    def open(self) -> Answers:
-        """Open all of it, and compute once, since the first computation is slow."""
-        name = self.model or read_manifest(self.index).model.locate(self.index)
-        encoder = open_encoder(name, light=True, device=self.device)
-        answers = Answers(
-            self,
-            Index.open(self.index, encoder),
-            encoder,
-            ranker=None if self.reranker is None else self.reranker(),
-            classifier=None if self.intents is None else open_classifier(self.intents),
-        )
-        answers.index.search([["Hello!", "How are you?"]], 1)
-        if self.calibrated:
-            CalibratedIndex(answers.index)
-        encoder.encode_responses(["Hello!"])
-        answers.second = None if self.second is None else self.second.open()
-        return answers
 
 
 @dataclass(frozen=True)
@@ -416,6 +385,25 @@ class Answers:
                 status = (self.sources.index / name).stat()
                 stamp.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
         return stamp
+
+
+def open_answers(sources: Sources) -> Answers:
+    """Open all of it, and compute once, since the first computation is slow."""
+    name = sources.model or read_manifest(sources.index).model.locate(sources.index)
+    encoder = open_encoder(name, light=True, device=sources.device)
+    answers = Answers(
+        sources,
+        Index.open(sources.index, encoder),
+        encoder,
+        ranker=None if sources.reranker is None else sources.reranker(),
+        classifier=None if sources.intents is None else open_classifier(sources.intents),
+    )
+    answers.index.search([["Hello!", "How are you?"]], 1)
+    if sources.calibrated:
+        CalibratedIndex(answers.index)
+    encoder.encode_responses(["Hello!"])
+    answers.second = None if sources.second is None else open_answers(sources.second)
+    return answers
 
 
 def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:

@@ -12,7 +12,9 @@ import threading
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.serving.worker import Batcher, Job, OverloadedError, _answer
+from rejoinder.serving.batcher import Batcher
+from rejoinder.serving.jobs import Job, OverloadedError
+from rejoinder.serving.process import _answer
 
 
 def double(_answers, items):

@@ -1,0 +1,24 @@
+"""What a server loads, by paths and names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rejoinder.encoders.protocol import Ranker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Paths and names of what the server loads."""
+
+    index: Path
+    device: str = "cpu"  # where the encoder computes
+    model: str | None = None  # where the index's model is now; None: where it was
+    intents: Path | None = None
+    reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
+    calibrated: bool = False  # refuse an index that is not
+    second: Sources | None = None  # a second index, to compare with
