@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.limits import (
     MAX_CELLS,
     MAX_LINE_BYTES,
@@ -28,7 +29,7 @@ from rejoinder.corpora.limits import (
     check_columns,
 )
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.source import Sample, Source, json_values
+from rejoinder.corpora.source import Sample, Source
 from rejoinder.corpora.unpacked import limited_batches
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern

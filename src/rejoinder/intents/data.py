@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.corpora.csv_pairs import csv_rows
+from rejoinder.corpora.json_values import dicts
 from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_compression
-from rejoinder.corpora.source import dicts
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.text.background import background, multilingual_background

@@ -285,8 +285,12 @@ class Setting(NamedTuple):
         """Return a setting before its first step."""
         weights = start.clone()
         residual = torch.ones(())
+        groups: list[dict[str, Any]] = [
+            {"params": [weights], "weight_decay": curve.l2},
+            {"params": [residual]},
+        ]
         optimizer = torch.optim.Adagrad(
-            [{"params": [weights], "weight_decay": curve.l2}, {"params": [residual]}],
+            groups,
             lr=curve.learning_rate,
             initial_accumulator_value=ADAGRAD_START,
             fused=True,

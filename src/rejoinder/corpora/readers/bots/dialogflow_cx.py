@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rejoinder.corpora.json_values import dicts, texts_of
 from rejoinder.corpora.limits import check_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.bots.intent_reply import CONDITIONAL, candidate_of_messages
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, Source, dicts, keep_open, texts_of
+from rejoinder.corpora.source import Sample, Source, keep_open
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from rejoinder.corpora.json_values import texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, Source, keep_open, texts_of
+from rejoinder.corpora.source import Sample, Source, keep_open
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json

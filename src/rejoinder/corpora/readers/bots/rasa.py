@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rejoinder.corpora.json_values import dicts, texts_of
 from rejoinder.corpora.limits import check_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.yaml_text import load_yaml
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, Source, dicts, keep_open, texts_of
+from rejoinder.corpora.source import Sample, Source, keep_open
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.bots.intent_reply import CONDITIONAL, candidate_of_messages
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, dicts, json_values, texts_of
+from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 from rejoinder.patterns import match_pattern, search_pattern
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
+from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.chat_apps.chat_of_two import ATTACHMENTS, mark_agent
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.corpora.source import Sample, Source, json_values, keep_open
+from rejoinder.corpora.source import Sample, Source, keep_open
 from rejoinder.corpora.tables import Choice
 from rejoinder.patterns import search_pattern
 

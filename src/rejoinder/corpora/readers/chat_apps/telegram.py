@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.corpora.source import Sample, json_values
+from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 
 _SAVED_MESSAGES = "saved_messages"

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, json_values, texts_of
+from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.knowledge_bases.json_base import find_base
 from rejoinder.corpora.readers.standing import INACTIVE
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, json_values, texts_of
+from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 
 _BASES = ("qnas.item.", "item.", "")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.knowledge_bases.json_base import find_base
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, json_values, texts_of
+from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 
 _BASES = ("qna.item.", "item.", "")

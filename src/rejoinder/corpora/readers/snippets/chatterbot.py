@@ -6,12 +6,13 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from rejoinder.corpora.json_values import texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers import gathered
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.yaml_text import load_sample
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, texts_of
+from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 from rejoinder.patterns import search_pattern
 

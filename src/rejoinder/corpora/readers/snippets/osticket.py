@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rejoinder.corpora.json_values import dicts
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
 from rejoinder.corpora.readers.yaml_text import load_sample
 from rejoinder.corpora.schema import Candidate
-from rejoinder.corpora.source import Sample, dicts
+from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import search_pattern
