@@ -230,7 +230,9 @@ class MapTrainer:
     """
 
     def __init__(self, start: Tensor, curves: Sequence[Curve]) -> None:
-        self.settings = [Setting.begin(place, start, curve) for place, curve in enumerate(curves)]
+        self.settings = [
+            SettingState.begin(place, start, curve) for place, curve in enumerate(curves)
+        ]
         # Products of a step may be coarse, its sums are not; what is judged is always computed in
         # float32.
         self.kind = torch.bfloat16 if has_fast_bfloat16() else torch.float32
@@ -272,7 +274,7 @@ class MapTrainer:
         self.settings = list(itertools.compress(self.settings, chosen))
 
 
-class Setting(NamedTuple):
+class SettingState(NamedTuple):
     """W and a of a setting, and their optimiser."""
 
     place: int
@@ -281,7 +283,7 @@ class Setting(NamedTuple):
     optimizer: torch.optim.Adagrad
 
     @classmethod
-    def begin(cls, place: int, start: Tensor, curve: Curve) -> Setting:
+    def begin(cls, place: int, start: Tensor, curve: Curve) -> SettingState:
         """Return a setting before its first step."""
         weights = start.clone()
         residual = torch.ones(())
