@@ -1,6 +1,7 @@
 """Progress bars, notes and Ctrl-C handling on standard error.
 
-Progress is a bar, in a log file a line every ten seconds, in a notebook an output of the cell.
+Progress is rich's bar, in a log file a line every ten seconds, in a notebook an output of the cell:
+rich writes nothing into a log before the end, and needs ipywidgets in a notebook.
 """
 
 from __future__ import annotations
@@ -14,10 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from html import escape
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    pass
+from typing import TypeAlias
 
 Advance: TypeAlias = Callable[[int], object]
 """Reports progress: called with the number of units done since the last call."""
@@ -85,8 +83,14 @@ def track(description: str, total: int | None = None, unit: str = "examples") ->
     >>> with track("Encoding", total=2, unit="replies") as advance:
     ...     advance(2)
     """
-    show = _cell if in_notebook() else _bar if sys.stderr.isatty() else _lines
-    with show(printable(description), total, unit) as advance:
+    description = printable(description)
+    if in_notebook():
+        shown = _drawn(CellBar(), description, total, unit)
+    elif sys.stderr.isatty():
+        shown = _bar(description, total, unit)
+    else:
+        shown = _drawn(LineBar(PLAIN_INTERVAL), description, total, unit)
+    with shown as advance:
         yield advance
 
 
@@ -114,6 +118,21 @@ class CellBar:
             self._handle.update(
                 self._html(f"{escape(description)} <progress{value}></progress> {escape(text)}")
             )
+
+
+class LineBar:
+    """Lines of a log, `interval` seconds apart; `at_once` prints the first one without a wait."""
+
+    def __init__(self, interval: float, *, at_once: bool = False) -> None:
+        self._interval = interval
+        self._drawn = -math.inf if at_once else time.monotonic()
+
+    def draw(self, description: str, share: float | None, text: str, *, last: bool = False) -> None:
+        """Print a line if the last one is old, or this is the `last`; the text says the share."""
+        del share
+        if last or time.monotonic() - self._drawn >= self._interval:
+            self._drawn = time.monotonic()
+            note(f"{description}: {text}")
 
 
 class StageProgress:
@@ -185,48 +204,22 @@ def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
 
 
 @contextlib.contextmanager
-def _cell(description: str, total: int | None, unit: str) -> Iterator[Advance]:
+def _drawn(
+    bar: CellBar | LineBar, description: str, total: int | None, unit: str
+) -> Iterator[Advance]:
     start = time.monotonic()
     done = 0
-    bar = CellBar()
 
     def advance(more: int, ended: bool = False) -> None:
         nonlocal done
         done += more
         share = done / total if total else float(ended) or None
-        bar.draw(
-            description,
-            share,
-            _told(done, total, unit, time.monotonic() - start, ended),
-            last=ended,
-        )
+        seconds = time.monotonic() - start
+        bar.draw(description, share, _told(done, total, unit, seconds, ended), last=ended)
 
     advance(0)
     yield advance
     advance(0, ended=True)
-
-
-@contextlib.contextmanager
-def _lines(description: str, total: int | None, unit: str) -> Iterator[Advance]:
-    start = last = time.monotonic()
-    done = 0
-
-    def advance(more: int) -> None:
-        nonlocal done, last
-        done += more
-        now = time.monotonic()
-        if now - last >= PLAIN_INTERVAL:
-            last = now
-            _print_line(description, done, total, unit, now - start)
-
-    yield advance
-    _print_line(description, done, total, unit, time.monotonic() - start, ended=True)
-
-
-def _print_line(
-    description: str, done: int, total: int | None, unit: str, seconds: float, ended: bool = False
-) -> None:
-    note(f"{description}: {_told(done, total, unit, seconds, ended)}")
 
 
 def _told(done: int, total: int | None, unit: str, seconds: float, ended: bool) -> str:

@@ -48,13 +48,24 @@ def quick_section(cls: type[T]) -> type[T]:
     return made
 
 
-def field_texts(section: Any) -> dict[str, str]:
-    """Return the text below each field of a `section`, and of those that it inherits, on a line."""
-    texts = {}
-    for cls in reversed(section.__mro__):
-        for name, field in vars(cls).get("__pydantic_fields__", {}).items():
-            if field.description:
-                texts[name] = " ".join(field.description.split())
+@typing.dataclass_transform(frozen_default=True)
+def documented(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass of the standard library with a text below each field."""
+    made: Any = dataclasses.dataclass(frozen=True)(cls)
+    made.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+    return made
+
+
+def field_texts(cls: type) -> dict[str, str]:
+    """Return the text below each field of a `section`, or of what is `documented`, on a line."""
+    texts: dict[str, str] = {}
+    for base in filter(dataclasses.is_dataclass, reversed(cls.__mro__)):
+        fields = TypeAdapter(base).json_schema().get("properties", {})
+        texts |= {
+            name: " ".join(field["description"].split())
+            for name, field in fields.items()
+            if "description" in field
+        }
     return texts
 
 

@@ -11,7 +11,7 @@ import pytest
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.registry.sources import CORPORA, Setting, find_corpus, find_inputs, read_settings, settings_of
 from rejoinder.errors import InputError
-from rejoinder.settings import section
+from rejoinder.settings import documented
 from tests.corpora.toy import TOY
 
 
@@ -46,7 +46,7 @@ def test_inputs(tmp_path, monkeypatch):
         find_inputs(TOY, ["test=."])
 
 
-@section
+@documented
 class ToySettings:
     shortest: int = 9
     """Fewest characters of a

@@ -11,10 +11,10 @@ from rejoinder.corpora import lines as line_files
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.parquet import batch_of
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 
-@section
+@documented
 class ToySettings:
     shortest: int = 1
     """Fewest characters of a message."""

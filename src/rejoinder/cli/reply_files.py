@@ -13,7 +13,7 @@ import typer
 
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 if TYPE_CHECKING:
     from rejoinder.corpora.forms.tables import Choice
@@ -39,7 +39,7 @@ ReplyDryRun: TypeAlias = Annotated[
 ]
 
 
-@section
+@documented
 class ReplySettings:
     """Settings of a file of replies, as those of exported chats."""
 

@@ -11,7 +11,7 @@ from rejoinder.corpora.lines import Block, Reading
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import Split, thread_share
 from rejoinder.errors import InputError
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,12 +30,12 @@ class Input:
         return self.path.stat().st_size if self.path.is_file() else 0
 
 
-@section
+@documented
 class NoSettings:
     """Settings of a corpus that has none."""
 
 
-@section
+@documented
 class Shares:
     """Settings of a corpus whose parts may have other shares than those of `split_of`."""
 
@@ -87,7 +87,7 @@ class Corpus:
     packaged: Callable[[], Path] | None = None
     # (thread, settings) -> its split. Default: `split_of`. The part of an `Input` comes first.
     split: Callable[[str, Any], Split] | None = None
-    # A `section`: each field has a default and, below it, a line of documentation, which `corpora`
+    # `documented`: each field has a default and, below it, a line of documentation, which `corpora`
     # shows; `__post_init__` raises InputError for a wrong combination. `--set name=value`
     # sets a field.
     settings: type = NoSettings

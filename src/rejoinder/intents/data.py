@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.corpora.forms.csv_pairs import csv_rows
-from rejoinder.corpora.forms.source import dicts
+from rejoinder.corpora.json_values import dicts
 from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_compression
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json

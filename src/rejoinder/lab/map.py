@@ -3,13 +3,14 @@
 Henderson and others, "A Repository of Conversational Datasets" (2019), sections 4.2 and 4.3, and
 its code. For x of an input and y of a response, MAP's score is x·((W + a·I) y), with W (d, d)
 orthogonal and a = 1 at the start. The loss is the softmax over the responses of a batch with label
-smoothing, the penalty l2/2 · Σ W². All settings are trained at once: W is one array (d, settings,
-d), so that each of a step's four products is one of two matrices.
+smoothing, the penalty l2/2 · Σ W². All settings are trained at once: they share the batches, and
+each of a step's four products is one of two matrices.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -35,7 +36,6 @@ SMOOTHING = 0.2  # of the labels
 # examples among whose responses each right one is sought when a setting is judged: 1-of-100
 GROUP = 100
 ADAGRAD_START = 0.1  # what Adagrad's sums of squares start at (TensorFlow's default)
-BLOCK = 1 << 19  # numbers of W that are updated at once
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
     trainer = MapTrainer(start, curves)
     similarities = SIMILARITIES if settings.similarity == "better" else (settings.similarity,)
     identity = torch.eye(x.shape[1])
-    highest = float(recall_at_1(choose, identity[:, None], "dot"))
+    highest = float(recall_at_1(choose, identity[None], "dot"))
     found = LearnedMap(identity, similarities[0], 0, 0, highest, curves)
     for epoch in range(1, settings.epochs + 1):
         for rows in torch.split(torch.randperm(len(train.x), generator=generator), BATCH):
@@ -193,7 +193,7 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
             curves[place].recall_at_1.append(max(values))
             if max(values) > highest:
                 highest = max(values)
-                matrix = matrices[:, column].clone()
+                matrix = matrices[column].clone()
                 similarity = similarities[values.index(highest)]
                 found = found._replace(
                     matrix=matrix, similarity=similarity, best=place, epoch=epoch
@@ -208,86 +208,102 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
 
 
 def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
-    """Return the recall at 1 of each W + a·I (d, settings, d), 1-of-100 in the order given.
+    """Return the recall at 1 of each W + a·I (settings, d, d), 1-of-100 in the order given.
 
     Ties count against it.
     """
-    d, count, _ = matrices.shape
-    hits = torch.zeros(count, dtype=torch.int64)
+    hits = torch.zeros(len(matrices), dtype=torch.int64)
     for x, y in zip(torch.split(pairs.x, GROUP), torch.split(pairs.y, GROUP), strict=True):
-        mapped = (matrices.reshape(d * count, d) @ y.T).view(d, count, len(y))
+        mapped = matrices @ y.T
         if similarity == "cosine":
-            mapped = mapped / mapped.norm(dim=0).clamp_min(1e-12)
-        scores = (x @ mapped.view(d, -1)).view(len(x), count, len(y))
-        own = scores.diagonal(dim1=0, dim2=2).T[..., None]
-        hits += ((scores < own).sum(dim=2) == len(y) - 1).sum(dim=0)
+            mapped = mapped / mapped.norm(dim=1, keepdim=True).clamp_min(1e-12)
+        scores = x @ mapped  # (settings, inputs, responses)
+        own = scores.diagonal(dim1=1, dim2=2)[..., None]
+        hits += ((scores < own).sum(dim=2) == len(y) - 1).sum(dim=1)
     return hits / len(pairs.x)
 
 
 class MapTrainer:
-    """W and a of the settings that are still in training, with Adagrad's sums.
+    """W and a of the settings that are still in training, each with its own Adagrad.
 
     All start from one W (d, d).
     """
 
     def __init__(self, start: Tensor, curves: Sequence[Curve]) -> None:
-        self.places = list(range(len(curves)))
-        self.weights = start[:, None].repeat(1, len(curves), 1)
-        self.residual = torch.ones(len(curves))
-        self.squares = torch.full_like(self.weights, ADAGRAD_START)
-        self.residual_squares = torch.full_like(self.residual, ADAGRAD_START)
-        self.rates = torch.tensor([curve.learning_rate for curve in curves])
-        self.penalties = torch.tensor([curve.l2 for curve in curves])
+        self.settings = [
+            SettingState.begin(place, start, curve) for place, curve in enumerate(curves)
+        ]
         # Products of a step may be coarse, its sums are not; what is judged is always computed in
         # float32.
         self.kind = torch.bfloat16 if has_fast_bfloat16() else torch.float32
-        self.coarse = self.weights.to(self.kind)
+
+    @property
+    def places(self) -> list[int]:
+        """Places of the settings that are still in training among all."""
+        return [setting.place for setting in self.settings]
 
     def step(self, pairs: Pairs) -> None:
         """Take one step of all settings on the same batch of K examples."""
-        d, count, _ = self.weights.shape
+        d = pairs.x.shape[1]
         k = len(pairs.x)
+        count = len(self.settings)
         x = pairs.x.to(self.kind)
         y = pairs.y.to(self.kind)
         plain = pairs.x @ pairs.y.T
-        mapped = self.coarse.view(d * count, d) @ y.T
-        scores = (x @ mapped.view(d, count * k)).float().view(k, count, k)
-        slope = _slope(scores + self.residual[:, None] * plain[:, None], pairs.number)
-        products = (x.T @ slope.view(k, count * k).to(self.kind)).view(d, count, k)
-        rows = max(1, BLOCK // (count * d))
-        for first in range(0, d, rows):
-            self._descend(slice(first, first + rows), products[first : first + rows], y)
-        slip = (slope * plain[:, None]).sum(dim=(0, 2))
-        self.residual_squares += slip * slip
-        self.residual -= self.rates * slip / self.residual_squares.sqrt()
-
-    def _descend(self, rows: slice, products: Tensor, y: Tensor) -> None:
-        """Update some rows of W.
-
-        They are few enough to stay in the processor's cache from the product to the update.
-        """
-        weights = self.weights[rows]
-        squares = self.squares[rows]
-        gradient = (products.reshape(-1, len(y)) @ y).float().view(weights.shape)
-        gradient.addcmul_(weights, self.penalties[:, None])
-        squares.addcmul_(gradient, gradient)
-        weights.sub_(gradient.mul_(squares.rsqrt()).mul_(self.rates[:, None]))
-        self.coarse[rows] = weights
+        coarse = torch.stack([setting.weights for setting in self.settings], dim=1).to(self.kind)
+        mapped = (x @ coarse.view(d, count * d)).view(k * count, d)
+        scores = (mapped @ y.T).float().view(k, count, k)
+        residuals = torch.stack([setting.residual for setting in self.settings])
+        slope = _slope(scores + residuals[:, None] * plain[:, None], pairs.number)
+        pulled = (slope.to(self.kind).view(k * count, k) @ y).view(k, count * d)
+        products = (x.T @ pulled).view(d, count, d)
+        gradients = torch.empty(count, d, d).copy_(products.transpose(0, 1))
+        slips = (slope * plain[:, None]).sum(dim=(0, 2))
+        for setting, gradient, slip in zip(self.settings, gradients, slips, strict=True):
+            setting.step(gradient, slip)
 
     def matrices(self) -> Tensor:
-        """Return W + a·I of each setting (d, settings, d)."""
-        return self.weights + self.residual[:, None] * torch.eye(len(self.weights))[:, None]
+        """Return W + a·I of each setting (settings, d, d)."""
+        identity = torch.eye(len(self.settings[0].weights))
+        return torch.stack(
+            [setting.weights + setting.residual * identity for setting in self.settings]
+        )
 
     def keep(self, chosen: list[bool]) -> None:
         """Go on with some settings alone."""
-        if all(chosen):
-            return
-        rows = torch.tensor(chosen)
-        self.places = [place for place, kept in zip(self.places, chosen, strict=True) if kept]
-        for name in ("weights", "coarse", "squares"):
-            setattr(self, name, getattr(self, name)[:, rows])
-        for name in ("residual", "residual_squares", "rates", "penalties"):
-            setattr(self, name, getattr(self, name)[rows])
+        self.settings = list(itertools.compress(self.settings, chosen))
+
+
+class SettingState(NamedTuple):
+    """W and a of a setting, and their optimiser."""
+
+    place: int
+    weights: Tensor  # W (d, d)
+    residual: Tensor  # a ()
+    optimizer: torch.optim.Adagrad
+
+    @classmethod
+    def begin(cls, place: int, start: Tensor, curve: Curve) -> SettingState:
+        """Return a setting before its first step."""
+        weights = start.clone()
+        residual = torch.ones(())
+        groups: list[dict[str, Any]] = [
+            {"params": [weights], "weight_decay": curve.l2},
+            {"params": [residual]},
+        ]
+        optimizer = torch.optim.Adagrad(
+            groups,
+            lr=curve.learning_rate,
+            initial_accumulator_value=ADAGRAD_START,
+            fused=True,
+        )
+        return cls(place, weights, residual, optimizer)
+
+    def step(self, gradient: Tensor, slip: Tensor) -> None:
+        """Take a step along the derivatives of the loss by W and by a."""
+        self.weights.grad = gradient
+        self.residual.grad = slip
+        self.optimizer.step()
 
 
 def _slope(scores: Tensor, number: Tensor) -> Tensor:

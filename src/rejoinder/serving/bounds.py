@@ -17,11 +17,11 @@ from rejoinder.serving.guard import (
     Send,
     respond,
 )
-from rejoinder.serving.protocol import protocol
 
 if TYPE_CHECKING:
     import uvicorn
 
+PROTOCOL: Any = "rejoinder.serving.protocol:BoundedProtocol"  # imported by uvicorn
 GRACE = 30  # seconds to answer accepted requests after the signal to end
 START = 120  # seconds for a worker to open its model
 MOST_TOGETHER = 16 << 20  # bytes of all bodies that are not answered yet
@@ -32,7 +32,6 @@ def configure(application: Any, *, workers: int = 1) -> uvicorn.Config:
     """Return how a server of ours runs: its protocol, its log, its end."""
     import uvicorn
 
-    http: Any = protocol
     return uvicorn.Config(
         application,
         factory=workers > 1,
@@ -41,7 +40,7 @@ def configure(application: Any, *, workers: int = 1) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        http=http,
+        http=PROTOCOL,
         ws="none",
         timeout_graceful_shutdown=GRACE,
         timeout_worker_healthcheck=START,

@@ -1,6 +1,7 @@
 """Bounds on the memory that one connection may take, on top of uvicorn's protocol for httptools.
 
-With h11, which has bounds of its own, every request takes a tenth of a millisecond more.
+With h11, which has bounds of its own, every request takes a tenth of a millisecond more. Servers
+name this file by its path (`bounds.PROTOCOL`): it needs uvicorn as soon as it is imported.
 
 httptools limits neither the headers of a request nor its trailers, and uvicorn reads on while
 pipelined requests wait. Here at most `MOST_HEADER_BYTES` and `MOST_HEADERS` are kept, and no byte
@@ -10,18 +11,13 @@ is parsed while a pipelined request waits.
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rejoinder.serving.guard import CURRENT, NEW_ID, SAFE_HEADERS, Exchange, problem
-
-if TYPE_CHECKING:
-    from uvicorn.protocols.http.flow_control import FlowControl
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-else:  # an extra brings uvicorn; see `protocol`
-    FlowControl = HttpToolsProtocol = object
 
 MOST_HEADER_BYTES = 32 << 10  # of a request line with its headers, and of trailers
 MOST_HEADERS = 100
@@ -31,45 +27,22 @@ BODY_PART = 64 << 10  # within a body
 REST = 3.0  # seconds for the rest of a half-sent body after the signal to end
 
 
-def protocol(**arguments: Any) -> asyncio.Protocol:
-    """Return the protocol of a new connection; uvicorn calls this as it would call a class.
-
-    It can be sent to a worker process, as a class that is made in a function cannot.
-    """
-    return _protocol_class()(**arguments)
-
-
-@functools.cache
-def _protocol_class() -> type[Bounded]:
-    from uvicorn.protocols.http.flow_control import FlowControl
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-    class BoundedFlowControl(BoundedFlow, FlowControl):
-        """uvicorn's flow control, bounded."""
-
-    class BoundedProtocol(Bounded, HttpToolsProtocol):
-        """uvicorn's protocol, bounded."""
-
-        flow_class = BoundedFlowControl
-
-    return BoundedProtocol
-
-
 class BoundedFlow(FlowControl):
     """Flow control that reads on only when no request of the connection waits."""
 
-    is_waiting: Callable[[], bool]
+    def __init__(self, transport: asyncio.Transport, is_waiting: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._is_waiting = is_waiting
 
     def resume_reading(self) -> None:
         """Read on, unless requests wait."""
-        if not self.is_waiting():
+        if not self._is_waiting():
             super().resume_reading()
 
 
-class Bounded(HttpToolsProtocol):
+class BoundedProtocol(HttpToolsProtocol):
     """A connection that keeps a bounded number of bytes and requests."""
 
-    flow_class: type[BoundedFlow]
     _unparsed = b""
     _header_bytes = 0  # since headers or a request ended, or a part of a body came
     _in_headers = True
@@ -79,9 +52,7 @@ class Bounded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin."""
         super().connection_made(transport)
-        flow = self.flow_class(transport)
-        flow.is_waiting = self._is_waiting
-        self.flow = flow
+        self.flow = BoundedFlow(transport, self._is_waiting)
 
     def data_received(self, data: bytes) -> None:
         """Parse data, as far as no request waits behind the one that is answered."""

@@ -7,7 +7,6 @@ import math
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from rejoinder.progress import (
     STEP_INTERVAL,
     Advance,
     CellBar,
+    LineBar,
     duration,
     in_notebook,
     no_track,
@@ -87,7 +87,7 @@ class TerminalDisplay(Display):
             refresh_per_second=4,
         )
         self._task: rich.progress.TaskID | None = None
-        self._shown_at = float("-inf")
+        self._lines = LineBar(STEP_INTERVAL, at_once=True)
 
     def show(self, progress: Progress) -> None:
         """Move the bar; without a terminal, print a line if the last one is old."""
@@ -101,9 +101,9 @@ class TerminalDisplay(Display):
             self._bar.update(
                 self._task, description=progress.stage, completed=progress.share, text=str(progress)
             )
-        elif time.monotonic() - self._shown_at >= STEP_INTERVAL:
-            self._shown_at = time.monotonic()
-            self.note(f"{progress.stage} {progress.share:4.0%}: {progress}")
+        else:
+            described = f"{progress.stage} {progress.share:4.0%}"
+            self._lines.draw(described, progress.share, str(progress))
 
     def note(self, text: str) -> None:
         """Print a line above the bar."""

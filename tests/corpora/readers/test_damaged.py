@@ -20,7 +20,7 @@ from tests.corpora.readers import test_ubuntu as ubuntu
 from tests.corpora.readers import test_wikipedia as wikipedia
 from tests.corpora.readers.test_dstc7 import dialogue
 
-_PLACE = r"(:\d+: | is empty| has no labels| is UTF-16|: \d+ responses)"
+_PLACE = r"(:\d+: |: not JSON, or cut off, after \d+ objects| is empty| has no labels| is UTF-16|: \d+ responses)"
 """What follows the name of the file: mostly the line, else what is wrong with all of it."""
 _DIALOGUES = [dialogue(part, candidates=3, right=("C1",)) for part in ("train", "dev")]
 _EXPORT = wikipedia.HEAD + wikipedia.page() + wikipedia.page(8) + "</mediawiki>"

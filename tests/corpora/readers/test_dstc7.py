@@ -109,3 +109,14 @@ def test_bad_dialogues_have_line_and_number_and_can_be_skipped(read, change, rea
     reading = Reading(skip_bad=True)
     assert len(read(records, reading)) == 2
     assert (reading.lines, reading.bad_lines) == (3, 1)
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ('{"example-id": 1}', ":1: no dialogue; a JSON array of dialogues is read"),
+    ("[]", ":1: no dialogue"),
+    ("[1, 2]", ":1: dialogue 1: it is not a JSON object"),
+    ("[" + json.dumps(dialogue()), ": not JSON, or cut off, after 1 objects"),
+])  # fmt: skip
+def test_what_is_no_array_of_dialogues_is_refused(read, text, reason):
+    with pytest.raises(InputError, match=rf"ubuntu\.json{reason}"):
+        read(text)

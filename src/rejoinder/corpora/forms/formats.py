@@ -23,7 +23,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 # DATA19's extra contexts; `context/0` is the newest of them.
 EARLIER_CONTEXT = match_pattern(r"context/(\d{1,9})")
@@ -31,7 +31,7 @@ EARLIER_CONTEXT = match_pattern(r"context/(\d{1,9})")
 THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
 
 
-@section
+@documented
 class OwnSettings:
     """Settings of data of a user's own."""
 
@@ -47,7 +47,7 @@ class OwnSettings:
             yield finished
 
 
-@section
+@documented
 class ChatSettings(OwnSettings):
     """Settings of chats."""
 

@@ -14,22 +14,19 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Literal, TypeAlias
 
+from rejoinder.corpora.json_events import json_keys
 from rejoinder.corpora.limits import (
-    MAX_DEPTH,
     MAX_DOCUMENT_BYTES,
-    MAX_KEYS,
     MAX_LINE_BYTES,
     MAX_LOOKED_AT,
     MAX_MEMBERS,
-    MAX_PATH,
     SAMPLE_BYTES,
     check_unpacked,
-    check_values,
 )
 from rejoinder.corpora.lines import Reading, open_lines, open_stream, strip_compression
 from rejoinder.errors import InputError
@@ -191,7 +188,7 @@ def look(path: str | Path, member: str = "", encoding: str = "") -> Sample:
     kind = _kind_of(text, source.name.suffix.lower())
     sample = Sample(source, kind, text, encoding)
     if kind in ("json", "json lines"):
-        return dataclasses.replace(sample, keys=frozenset(_keys(data, encoding)))
+        return dataclasses.replace(sample, keys=frozenset(json_keys(data, encoding)))
     return sample
 
 
@@ -353,117 +350,3 @@ def _is_yaml(lines: list[str]) -> bool:
     )
     shaped = sum(_YAML_LINE.fullmatch(line) is not None for line in lines)
     return (marked or opens) and shaped >= 0.9 * len(lines)
-
-
-def _keys(data: bytes, encoding: str) -> Iterator[str]:
-    """Yield the paths of the keys in the beginning of JSON."""
-    import ijson
-
-    seen = set()
-    # It goes on beyond the sample, and what is wrong with it is reported when it is read.
-    with contextlib.suppress(ijson.JSONError, InputError, UnicodeError):
-        for path, event, _ in _events(_Recoded(io.BytesIO(data), encoding), "sample"):
-            if not event.startswith("end_") and path not in seen:
-                seen.add(path)
-                yield path
-            if len(seen) > MAX_KEYS:
-                return
-
-
-def json_values(
-    source: Source, wanted: Collection[str], encoding: str = "utf-8", reading: Reading | None = None
-) -> Iterator[tuple[str, Any]]:
-    """Yield the values of JSON at these paths, one at a time, each with its path.
-
-    A file may hold one value, an array, or values one after the other (JSON lines). Keys are joined
-    by dots, `item` stands for those of an array, "" is the file's own value. An outer value that is
-    wanted contains the inner ones. InputError: no JSON, cut off, or nested too deep.
-    """
-    import ijson
-
-    count = 0
-    depth = 0
-    values = 0
-    builder = ijson.ObjectBuilder()
-    try:
-        with source.open(reading) as stream:
-            for path, event, value in _events(_Recoded(stream, encoding), str(source)):
-                if depth == 0 and path not in wanted:
-                    continue
-                values += 1
-                check_values(values, str(source))
-                builder.event(event, value)
-                depth += event.startswith("start_") - event.startswith("end_")
-                if depth == 0 and event != "map_key":
-                    count += 1
-                    yield path, builder.value
-                    builder = ijson.ObjectBuilder()
-                    values = 0
-    except UnicodeError:
-        raise InputError(
-            f"{source}: after {count:,} objects a text that is no UTF-8, or half of a surrogate "
-            "pair (\\ud800 to \\udfff)"
-        ) from None
-    except ijson.JSONError as error:
-        text = error.args[0]
-        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-        reason = text.partition("\n")[0].strip(". ")
-        raise InputError(
-            f"{source}: not JSON, or cut off, after {count:,} objects ({reason}); "
-            "copy or export it again"
-        ) from None
-
-
-class _Recoded:
-    """A stream of JSON for ijson, in UTF-8 without a byte-order mark."""
-
-    def __init__(self, stream: IO[bytes], encoding: str) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._plain = encoding == "utf-8"
-
-    def read(self, size: int) -> bytes:
-        """Return at least one byte, unless the stream is at its end."""
-        if self._plain or size == 0:
-            return self._stream.read(size)
-        while True:
-            data = self._stream.read(size)
-            text = self._decoder.decode(data, final=not data)
-            if text or not data:
-                return text.encode("utf-8", "surrogatepass")
-
-
-def _events(stream: Any, name: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield path, event and value of JSON; InputError: nested too deep."""
-    import ijson
-
-    stack: list[tuple[bool, str]] = []  # is it an object, and its path
-    key = ""
-    # Not `ijson.parse`, whose memory grows with the square of the depth.
-    for event, value in ijson.basic_parse(stream, use_float=True, multiple_values=True):
-        if event.startswith("end_"):
-            _, path = stack.pop()
-            yield path, event, value
-            continue
-        is_object, base = stack[-1] if stack else (False, "")
-        if event == "map_key":
-            key = value
-            yield base, event, value
-            continue
-        last = key if is_object else "item"
-        path = f"{base}.{last[:MAX_PATH]}".removeprefix(".") if stack else ""
-        yield path, event, value
-        if event.startswith("start_"):
-            if len(stack) >= MAX_DEPTH:
-                raise InputError(f"{name}: JSON nested more than {MAX_DEPTH} deep")
-            stack.append((event == "start_map", path[:MAX_PATH]))
-
-
-def texts_of(values: Iterable[Any]) -> list[str]:
-    """Return those of the values that are texts with something in them."""
-    return [value for value in values if isinstance(value, str) and value.strip()]
-
-
-def dicts(values: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; nothing if it is no list."""
-    return [item for item in values if isinstance(item, dict)] if isinstance(values, list) else []

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from rejoinder.corpora.forms.source import Sample, Source, json_values
+from rejoinder.corpora.forms.source import Sample, Source
 from rejoinder.corpora.forms.unpacked import limited_batches
+from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.limits import (
     MAX_CELLS,
     MAX_LINE_BYTES,

@@ -6,12 +6,27 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rejoinder.corpora.forms.pieces import Pieces
-from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.lines import Reading, open_pieces
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
+
+
+class _Pieces:
+    """A file for a parser to read from."""
+
+    def __init__(self, path: Path, reading: Reading) -> None:
+        self._pieces = open_pieces(path, reading)
+        self._held = next(self._pieces, b"").removeprefix(b"\xef\xbb\xbf")
+
+    def read(self, size: int) -> bytes:
+        """Return at most so many of the next bytes; those of a piece if `size` is negative."""
+        self._held = self._held or next(self._pieces, b"")
+        piece, self._held = (
+            (self._held, b"") if size < 0 else (self._held[:size], self._held[size:])
+        )
+        return piece
 
 
 def xml_elements(
@@ -32,7 +47,7 @@ def xml_elements(
         "remove_comments": True,
         "remove_pis": True,
     }
-    events = etree.iterparse(Pieces(path, reading), ("start", "end"), **options)
+    events = etree.iterparse(_Pieces(path, reading), ("start", "end"), **options)
     try:
         for event, element in events:
             # Not by `QName`, which refuses a tag such as ":a", which the parser takes.

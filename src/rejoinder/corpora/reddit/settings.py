@@ -6,12 +6,12 @@ from typing import Literal
 
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 _NAME = match_pattern(r"\w++")
 
 
-@section
+@documented
 class RedditSettings:
     """Selection and truncation of comments. The defaults are those of DATA19, section 3.1."""
 

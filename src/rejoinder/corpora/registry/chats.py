@@ -26,7 +26,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 AGENT = "agent"
 CUSTOMER = "customer"
@@ -48,7 +48,7 @@ _NOT_PERSONAL = _AGENTS | frozenset(
 )
 
 
-@section
+@documented
 class ChatsSettings(OwnSettings):
     """Settings of exported chats."""
 

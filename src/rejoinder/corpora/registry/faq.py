@@ -15,10 +15,10 @@ from rejoinder.corpora.records import BadRecordError, parse_lines, parse_object
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 
-@section
+@documented
 class FaqSettings(Shares, OwnSettings):
     """Settings of the held-out threads."""
 

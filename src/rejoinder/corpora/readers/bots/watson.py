@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rejoinder.corpora.forms.source import Sample, dicts, json_values, texts_of
+from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import Choice
+from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.bots.intent_reply import CONDITIONAL, candidate_of_messages
 from rejoinder.corpora.readers.form import Form

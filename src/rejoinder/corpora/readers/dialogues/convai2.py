@@ -22,7 +22,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 _SILENCE = "__SILENCE__"
 _NUMBERED = match_pattern(r"(\d{1,9}) (.*)", re.DOTALL)
@@ -35,7 +35,7 @@ _SIDES = {
 }  # of persona lines
 
 
-@section
+@documented
 class Convai2Settings:
     """Settings of `rejoinder data convai2`."""
 

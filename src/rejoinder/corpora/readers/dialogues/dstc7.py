@@ -7,6 +7,7 @@ response, without candidates (POLY, section 5), of others the last. Of several r
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,20 @@ from typing import Any
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import dialogue_examples
 from rejoinder.corpora.forms.formats import text_of
-from rejoinder.corpora.forms.json_arrays import json_objects
+from rejoinder.corpora.forms.source import Source
 from rejoinder.corpora.forms.tab_pairs import tab_pairs
+from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 _NONE = "NONE"  # stands for the id of the right candidate where none is right (subtask 4)
 
 
-@section
+@documented
 class Dstc7Settings:
     """Settings of `rejoinder data dstc7`."""
 
@@ -49,13 +51,20 @@ def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterato
         ids, _, text = rest.partition("\t")
         answers[name] = {each.strip(): text for each in ids.split(",")}
 
-    def parse(number: int, record: dict[str, Any]) -> Iterator[Example]:
+    def parse(number: int, record: Any) -> Iterator[Example]:
+        if not isinstance(record, dict):
+            raise BadRecordError(f"dialogue {number}: it is not a JSON object")
         try:
             yield from _dstc7_examples(record, answers, reading)
         except BadRecordError as error:
             raise BadRecordError(f"dialogue {number}: {error}") from None
 
-    yield from parse_records(path, reading, enumerate(json_objects(path, reading), 1), parse)
+    values = json_values(Source(path), {"item"}, reading=reading)
+    numbered = enumerate((value for _, value in values), 1)
+    first = next(numbered, None)
+    if first is None:
+        raise InputError(f"{path}:1: no dialogue; a JSON array of dialogues is read")
+    yield from parse_records(path, reading, itertools.chain([first], numbered), parse)
 
 
 def _dstc7_examples(

@@ -18,7 +18,7 @@ from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -32,7 +32,7 @@ _QUESTIONS = ("Question", "Thread")
 _COMMENTS = {"Comment": ("CID", "CGOLD"), "RelComment": ("RELC_ID", "RELC_RELEVANCE2RELQ")}
 
 
-@section
+@documented
 class SemevalSettings:
     """Settings of `rejoinder data semeval`."""
 

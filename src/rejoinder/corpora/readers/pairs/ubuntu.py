@@ -18,7 +18,7 @@ from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
-from rejoinder.settings import section
+from rejoinder.settings import documented
 
 if TYPE_CHECKING:
     pass
@@ -29,7 +29,7 @@ _WIDE = ["context", "ground truth utterance"]
 _LABELS = {"1": True, "1.0": True, "0": False, "0.0": False}
 
 
-@section
+@documented
 class UbuntuSettings:
     """Settings of `rejoinder data ubuntu`."""
 

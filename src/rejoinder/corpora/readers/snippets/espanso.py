@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rejoinder.corpora.forms.source import Sample, dicts, texts_of
+from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import Choice
+from rejoinder.corpora.json_values import dicts, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import text_of_html

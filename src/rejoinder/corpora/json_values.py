@@ -1,0 +1,88 @@
+"""Values of a JSON file, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from rejoinder.corpora.forms.source import Source
+from rejoinder.corpora.json_events import JsonPath, json_events
+from rejoinder.corpora.limits import MAX_VALUES, check_values
+from rejoinder.corpora.lines import Reading
+from rejoinder.errors import InputError
+
+_OPENING = ("start_map", "start_array")
+_CLOSING = ("end_map", "end_array")
+
+
+def json_values(
+    source: Source, wanted: Collection[str], encoding: str = "utf-8", reading: Reading | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the values of JSON at these paths, one at a time, each with its path.
+
+    A file may hold one value, an array, or values one after the other (JSON lines). Keys are joined
+    by dots, `item` stands for those of an array, "" is the file's own value. An outer value that is
+    wanted contains the inner ones. InputError: no JSON, cut off, or nested too deep.
+    """
+    import ijson
+
+    count = 0
+    try:
+        with source.open(reading) as stream:
+            for path, value in _built(json_events(stream, encoding), wanted, str(source)):
+                count += 1
+                yield path, value
+    except UnicodeError:
+        raise InputError(
+            f"{source}: after {count:,} objects a text that is no UTF-8, or half of a surrogate "
+            "pair (\\ud800 to \\udfff)"
+        ) from None
+    except ijson.JSONError as error:
+        text = error.args[0]
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+        reason = text.partition("\n")[0].strip(". ")
+        raise InputError(
+            f"{source}: not JSON, or cut off, after {count:,} objects ({reason}); "
+            "copy or export it again"
+        ) from None
+
+
+def _built(
+    events: Iterator[tuple[str, Any]], wanted: Collection[str], name: str
+) -> Iterator[tuple[str, Any]]:
+    import ijson
+
+    depth = 0
+    values = 0
+    place = JsonPath(name)
+    builder = ijson.ObjectBuilder()
+    for event, value in events:
+        if depth == 0:  # in no value that is wanted
+            path = place.move(event, value)
+            if path not in wanted:
+                continue
+        values += 1
+        if values > MAX_VALUES:
+            check_values(values, name)
+        builder.event(event, value)
+        if event in _OPENING:
+            place.check(depth - 1)
+            depth += 1
+        elif event in _CLOSING:
+            depth -= 1
+            if depth == 0:
+                place.move(event, value)
+        if depth == 0:
+            yield path, builder.value
+            builder = ijson.ObjectBuilder()
+            values = 0
+
+
+def texts_of(values: Iterable[Any]) -> list[str]:
+    """Return those of the values that are texts with something in them."""
+    return [value for value in values if isinstance(value, str) and value.strip()]
+
+
+def dicts(values: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; nothing if it is no list."""
+    return [item for item in values if isinstance(item, dict)] if isinstance(values, list) else []
