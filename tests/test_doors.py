@@ -13,11 +13,11 @@ import rejoinder
 from rejoinder.cli.start import main
 from rejoinder.integrations.mcp import make_server
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.desk.index import SUGGESTED, IndexSearcher
 from rejoinder.serving.requests import RepliesRequest
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker.computing import Computing
 
 ANSWERS = {
     "We open at nine.": ["when do you open", "opening hours"],

@@ -19,9 +19,9 @@ from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Recorder
 from rejoinder.corpora.pipeline import build  # noqa: F401 (imports are no part of the path)
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker.computing import Computing
 from rejoinder.training import loop
 
 from .corpora.reddit_lines import comment, dump

@@ -217,11 +217,11 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
         import json, sys
         sys.modules["torch"] = None
         from pathlib import Path
-        from rejoinder.serving.answers import Answers, Question
-        from rejoinder.serving.sources import Sources
+        from rejoinder.serving.worker.answers import Answers, Question
+        from rejoinder.serving.worker.sources import Sources
         from rejoinder.serving.app import make_app
-        from rejoinder.serving.computing import Computing
-        from rejoinder.serving.jobs import Job, Lane
+        from rejoinder.serving.worker.computing import Computing
+        from rejoinder.serving.worker.jobs import Job, Lane
         folder = Path({str(folder)!r})
         computing = Computing(Sources(index=Path({str(index.folder)!r}), model=str(folder), intents=folder))
         computing.open()

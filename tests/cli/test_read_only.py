@@ -53,9 +53,9 @@ def test_a_server_over_a_read_only_index_says_that_it_may_not_write(tmp_path, mo
     from starlette.testclient import TestClient
 
     from rejoinder import files
-    from rejoinder.serving.sources import Sources
+    from rejoinder.serving.worker.sources import Sources
     from rejoinder.serving.app import ServerSettings, make_app
-    from rejoinder.serving.computing import Computing
+    from rejoinder.serving.worker.computing import Computing
 
     Index.build(rejoinder.load("convert-small"), ["Hello!", "Bye."], tmp_path / "index")
     sources = Sources(index=tmp_path / "index")

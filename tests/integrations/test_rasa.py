@@ -17,10 +17,10 @@ pytest.importorskip("sklearn")
 from starlette.testclient import TestClient
 
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.answers import Answers
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker.computing import Computing
 from tests.retrieval.conftest import HashEncoder
 
 PAGE = Path(__file__).parents[2] / "docs" / "rasa.md"

@@ -8,10 +8,10 @@ from starlette.testclient import TestClient
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.answers import Answers
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker.computing import Computing
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [f"reply number {i}" for i in range(20)]

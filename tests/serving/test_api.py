@@ -23,11 +23,11 @@ from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
-from rejoinder.serving.answers import Answers
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.guard import Keys
-from rejoinder.serving.computing import Computing
-from rejoinder.serving.jobs import Job, Lane
+from rejoinder.serving.worker.computing import Computing
+from rejoinder.serving.worker.jobs import Job, Lane
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
@@ -214,7 +214,7 @@ def test_what_others_change_is_seen_and_a_new_model_after_a_reload(client, sourc
     Index.build(other, ["other"], sources.index, overwrite=True)
     assert texts(server.post("/v1/replies", json={"messages": ["from outside"], "k": 1})) == ["from outside"]
     assert "cannot be opened" in caplog.text
-    monkeypatch.setattr("rejoinder.serving.answers.open_encoder", lambda _name, **_: other)
+    monkeypatch.setattr("rejoinder.serving.worker.answers.open_encoder", lambda _name, **_: other)
     assert server.post("/admin/reload").json() == {"status": "reloaded"}
     assert texts(server.post("/v1/replies", json={"messages": ["from outside"], "k": 1})) == ["other"]
     shutil.rmtree(sources.index)
@@ -227,7 +227,7 @@ def test_what_others_change_is_seen_and_a_new_model_after_a_reload(client, sourc
 def test_a_reload_drops_no_request(answers, monkeypatch, way):
     """The old index and model answer until the new ones are open."""
     new, opened = HashEncoder("new", name="new"), threading.Event()
-    monkeypatch.setattr("rejoinder.serving.answers.open_encoder", lambda _name, **_: opened.wait(10) and new)
+    monkeypatch.setattr("rejoinder.serving.worker.answers.open_encoder", lambda _name, **_: opened.wait(10) and new)
 
     async def run():
         async with running(answers) as (client, api):

@@ -12,9 +12,9 @@ import threading
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.serving.batcher import Batcher
-from rejoinder.serving.jobs import Job, OverloadedError
-from rejoinder.serving.process import _answer
+from rejoinder.serving.worker.batcher import Batcher
+from rejoinder.serving.worker.jobs import Job, OverloadedError
+from rejoinder.serving.worker.process import _answer
 
 
 def double(_answers, items):

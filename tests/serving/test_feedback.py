@@ -11,8 +11,8 @@ from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Recorder
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import changes, edits, recent_answers
-from rejoinder.serving.answers import Answers
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.recent_answers import RecentAnswers
 from tests.retrieval.conftest import HashEncoder

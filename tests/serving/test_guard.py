@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.serving.answers import Answers
+from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.guard import MOST_BYTES, JsonLines, Keys
 from tests.serving.conftest import running
 
@@ -74,7 +74,7 @@ def test_a_key_comes_with_its_scheme(client, header, status):
 def test_pages_of_other_sites_reload_nothing(client, monkeypatch):
     """As a form sends it, without asking first."""
     server, opened = client(), []
-    monkeypatch.setattr("rejoinder.serving.computing.Computing.open", lambda *_: opened.append(1))
+    monkeypatch.setattr("rejoinder.serving.worker.computing.Computing.open", lambda *_: opened.append(1))
     headers = {"origin": "https://evil.example", "content-type": "text/plain"}
     assert server.post("/admin/reload", headers=headers).status_code == 403
     assert not opened

@@ -5,8 +5,8 @@ import re
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.answers import Answers
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import PAGE
 from rejoinder.serving.guard import Keys
 from tests.retrieval.conftest import HashEncoder

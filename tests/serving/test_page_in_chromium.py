@@ -16,11 +16,11 @@ from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.answers import Answers
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker.computing import Computing
 from tests.intents.toy import WordVectors, toy_data
 from tests.logs import recorder
 from tests.retrieval.conftest import HashEncoder

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.serving.computing import Computing
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.computing import Computing
+from rejoinder.serving.worker.sources import Sources
 
 
 class Opened:
@@ -30,7 +30,7 @@ def test_reloads_keep_one_model(monkeypatch):
         opened.append(weakref.ref(made := Opened()))
         return made
 
-    monkeypatch.setattr("rejoinder.serving.computing.open_answers", open_answers)
+    monkeypatch.setattr("rejoinder.serving.worker.computing.open_answers", open_answers)
     computing = Computing(Sources(index=Path("index")))
     for _ in range(5):
         computing.open()

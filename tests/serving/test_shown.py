@@ -6,10 +6,10 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn_chosen
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.answers import Answers
+from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys, SHOWN
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker.computing import Computing
 from tests.logs import log_of, recorder
 from starlette.testclient import TestClient
 from tests.retrieval.test_examples import WordEncoder

@@ -10,9 +10,9 @@ import pytest
 
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import requests
-from rejoinder.serving.answers import Answers
-from rejoinder.serving.jobs import Job, Lane
-from rejoinder.serving.process import ComputingProcess, _answer
+from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.jobs import Job, Lane
+from rejoinder.serving.worker.process import ComputingProcess, _answer
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
 
@@ -42,7 +42,7 @@ def alter(index):
 
 @pytest.mark.parametrize("harm", [remove, rename, cut, alter])
 def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.answers.RETRY", 0.0)
+    monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
     server = client()
     assert server.get("/ready").json() == {"status": "ready"}
     harm(sources.index)
@@ -63,7 +63,7 @@ def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, mon
 
 
 def test_a_server_is_ready_where_the_index_waits_for_a_reload(client, sources, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.answers.RETRY", 0.0)
+    monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
     server = client()
     Index.build(HashEncoder("another"), ["other"], sources.index, overwrite=True)
     assert server.get("/ready").status_code == 200

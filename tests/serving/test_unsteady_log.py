@@ -11,8 +11,8 @@ import pytest
 from rejoinder.curation import log_file
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.computing import Computing
-from rejoinder.serving.jobs import EndedError
+from rejoinder.serving.worker.computing import Computing
+from rejoinder.serving.worker.jobs import EndedError
 from tests.retrieval.conftest import HashEncoder
 
 REQUESTS = {
@@ -131,7 +131,7 @@ def test_what_a_harmed_log_refuses_is_not_there(server, answers, sources, harm, 
         else:
             assert (name, harm in (remove, move)) == ("undo", True), answer.text
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rejoinder.serving.answers.RETRY", -1.0)
+            patch.setattr("rejoinder.serving.worker.answers.RETRY", -1.0)
             ready = server.get("/ready")
         assert ready.status_code == (503 if answer.status_code == 503 else 200)
     else:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.serving.desk.events import Desk
     from rejoinder.serving.guard import Keys
-    from rejoinder.serving.jobs import Worker
+    from rejoinder.serving.worker.jobs import Worker
 
 TOKEN = "REJOINDER_DESK_TOKEN"  # noqa: S105 (names of variables)
 SECRET = "REJOINDER_DESK_SECRET"  # noqa: S105
@@ -94,7 +94,7 @@ def serve(
     """
     if find_spec("uvicorn") is None:
         raise MissingExtraError("rejoinder serve", "serve")
-    from rejoinder.serving.sources import Sources
+    from rejoinder.serving.worker.sources import Sources
 
     keys = _keys(host)
     sources = Sources(
@@ -157,7 +157,7 @@ def _run_workers(
 def _run_one(
     settings: Mapping[str, Any], listening: socket.socket, announce: Callable[[], None]
 ) -> None:
-    from rejoinder.serving.process import ComputingProcess
+    from rejoinder.serving.worker.process import ComputingProcess
 
     with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(settings["sources"]) as computing:
         opening = meanwhile.submit(computing.open)  # while this process imports FastAPI
@@ -321,7 +321,7 @@ def mcp(
         raise InputError(f"{index}: replies in Milvus are not offered; use an index on disk")
     classifier = None
     if intents is not None:
-        from rejoinder.serving.answers import open_classifier
+        from rejoinder.serving.worker.answers import open_classifier
 
         classifier = open_classifier(intents)
     server = make_server(opened, classifier)

@@ -24,9 +24,7 @@ from rejoinder.curation.tickets import ReusedKeyError
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import requests, responses
-from rejoinder.serving.answers import READ_ONLY, Answers, Question
 from rejoinder.serving.background import Background
-from rejoinder.serving.batcher import Batcher
 from rejoinder.serving.bodies import json_route, on_http_error, on_validation_error
 from rejoinder.serving.changes import (
     FAILURES,
@@ -39,12 +37,14 @@ from rejoinder.serving.changes import (
 from rejoinder.serving.error_schema import describe_errors
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
 from rejoinder.serving.imitated import document_text
-from rejoinder.serving.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
-from rejoinder.serving.process import ComputingProcess
 from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.responses import Metrics, json_answer, plain_response
 from rejoinder.serving.retries import PACE
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.answers import READ_ONLY, Answers, Question
+from rejoinder.serving.worker.batcher import Batcher
+from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
+from rejoinder.serving.worker.process import ComputingProcess
+from rejoinder.serving.worker.sources import Sources
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -26,18 +26,8 @@ from rejoinder.curation.tickets import ReusedKeyError, Ticket
 from rejoinder.errors import BusyError, InputError
 from rejoinder.serving import edits, requests
 from rejoinder.serving.background import Background
-from rejoinder.serving.batcher import Batcher
 from rejoinder.serving.files import FileReader
 from rejoinder.serving.guard import CURRENT, error_answer, logger
-from rejoinder.serving.jobs import (
-    EndedError,
-    Job,
-    Lane,
-    OverloadedError,
-    UnavailableError,
-    Work,
-    Worker,
-)
 from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.requests import (
     EXAMPLES,
@@ -51,7 +41,17 @@ from rejoinder.serving.requests import (
     example,
 )
 from rejoinder.serving.responses import json_answer
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.batcher import Batcher
+from rejoinder.serving.worker.jobs import (
+    EndedError,
+    Job,
+    Lane,
+    OverloadedError,
+    UnavailableError,
+    Work,
+    Worker,
+)
+from rejoinder.serving.worker.sources import Sources
 
 ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | BodyName
 """A position, or the field id of a reply's payload as a text."""

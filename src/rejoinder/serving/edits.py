@@ -22,7 +22,7 @@ from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.answers import Answers
+from rejoinder.serving.worker.answers import Answers
 from rejoinder.stores.manifest import read_manifest
 
 MAX_SEGMENTS = 50

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from rejoinder.errors import MissingExtraError
 from rejoinder.memory import limit_onednn_cache
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.computing import Computing
 from rejoinder.serving.guard import Keys
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.computing import Computing
+from rejoinder.serving.worker.sources import Sources
 
 OWN = {"/admin/reload", "/metrics"}
 """Addresses that would reach one replica only, whichever: Ray replaces replicas and measures

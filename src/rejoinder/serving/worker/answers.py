@@ -37,8 +37,8 @@ from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
-from rejoinder.serving.jobs import UnavailableError
-from rejoinder.serving.reports import Reports, UsageReport
+from rejoinder.serving.worker.jobs import UnavailableError
+from rejoinder.serving.worker.reports import Reports, UsageReport
 from rejoinder.stores.manifest import CALIBRATION, MANIFEST, read_manifest
 from rejoinder.stores.scan import all_scores
 from rejoinder.text.messages import refusal
@@ -47,7 +47,7 @@ from rejoinder.text.tokenizer import encode_messages
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.sources import Sources
 
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0

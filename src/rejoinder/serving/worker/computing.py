@@ -9,10 +9,10 @@ from typing import Any
 
 from rejoinder.curation.log_file import LogError
 from rejoinder.errors import BusyError
-from rejoinder.serving.answers import Answers, open_answers
 from rejoinder.serving.guard import places
-from rejoinder.serving.jobs import Job, Lane, UnavailableError, Work
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.answers import Answers, open_answers
+from rejoinder.serving.worker.jobs import Job, Lane, UnavailableError, Work
+from rejoinder.serving.worker.sources import Sources
 
 NEVER_SPLIT = (BusyError, LogError, UnavailableError, OSError)  # errors that each job would get
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from rejoinder.serving.jobs import Job, OverloadedError
+from rejoinder.serving.worker.jobs import Job, OverloadedError
 
 PAUSE = 0.002  # seconds that a batch after a batch of several waits for more
 

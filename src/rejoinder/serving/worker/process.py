@@ -18,8 +18,8 @@ from typing import Any, Self
 from rejoinder.errors import InputError
 from rejoinder.memory import keep_memory
 from rejoinder.serving.guard import LOGGING, logger
-from rejoinder.serving.jobs import EndedError, Job, Lane
-from rejoinder.serving.sources import Sources
+from rejoinder.serving.worker.jobs import EndedError, Job, Lane
+from rejoinder.serving.worker.sources import Sources
 
 RESTART = 1.0  # seconds until a computing process is started again
 
@@ -136,7 +136,7 @@ def _serve(
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
 
-    from rejoinder.serving.computing import Computing  # not before the process is started
+    from rejoinder.serving.worker.computing import Computing  # not before the process is started
 
     keep_memory()
     logging.config.dictConfig(LOGGING)

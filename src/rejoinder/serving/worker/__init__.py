@@ -1,0 +1,1 @@
+"""The computing half of a server: jobs in batches, on a process of their own."""
