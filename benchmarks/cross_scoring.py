@@ -9,7 +9,7 @@ Both score the same pairs: conversations of the chit-chat test split, each with 
 responses. The weights are MiniLM's with a random linear layer on top; scores need not mean anything
 to take their time. The peer gets the context as one text, and cuts the pair where ours cuts. Turns
 alternate, after one that is not counted. The result file also has the share of useful tokens, those
-that are no padding, of all that ours computes.
+that are not padding, of all that ours computes.
 """
 
 from __future__ import annotations

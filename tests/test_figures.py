@@ -31,7 +31,7 @@ LINK = re.compile(r"results/(tables|recorded)\.md#([\w-]+)")
 CHOICES = "docs/choices.md"
 # sizes, and counts of the corpus that workshop/model_card.py tells
 CARD = {"", "Limits", "Training data"}
-FREE = {  # sections with figures that are no measurements, or that are measured elsewhere
+FREE = {  # sections with figures that are not measurements, or that are measured elsewhere
     "README.md": set(),
     "docs/index.md": set(),
     "docs/results.md": set(),

@@ -18,7 +18,7 @@ from rejoinder.cli.intents import train
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Recorder
-from rejoinder.corpora.pipeline import build  # noqa: F401 (imports are no part of the path)
+from rejoinder.corpora.pipeline import build  # noqa: F401 (imports are not part of the path)
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.worker.computing import Computing

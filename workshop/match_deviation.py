@@ -57,7 +57,7 @@ def match(
     """Write the checkpoint with its last layer norm scaled; return both deviations, its own before.
 
     Raises:
-        InputError: a folder is no checkpoint, or there is no conversation to measure with.
+        InputError: a folder is not a checkpoint, or there is no conversation to measure with.
     """
     if not contexts:
         raise InputError("no conversations to measure with; give a folder of examples (--data)")

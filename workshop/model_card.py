@@ -152,7 +152,7 @@ def compute(summaries: Sequence[RunSummary], making: Making) -> str:
 
 def _summary(folder: RunFolder) -> RunSummary:
     if not folder.summary.is_file():
-        raise InputError(f"{folder.path} is no finished run: it has no {folder.summary.name}")
+        raise InputError(f"{folder.path} is not a finished run: it has no {folder.summary.name}")
     return load_summary(folder)
 
 

@@ -198,7 +198,7 @@ def settings(path: Path) -> str:
 
 
 def _mended(text: str, page: Page) -> str:
-    """Set tables and lists off, indent items' content, unlink files that are no page."""
+    """Set tables and lists off, indent items' content, unlink files that are not a page."""
 
     def named(link: re.Match[str]) -> str:
         target = (DOCS / page.file.src_path).parent.joinpath(link[2]).resolve()

@@ -107,7 +107,7 @@ def read_texts(texts: Sequence[str]) -> list[str]:
 
 
 def check_list(values: object, need: str) -> None:
-    """Raise InputError, which says what is needed, for what is no list.
+    """Raise InputError, which says what is needed, for what is not a list.
 
     A text, a mapping, a generator and None are none.
     """
@@ -121,7 +121,7 @@ def is_whole(value: object) -> bool:
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raise InputError for what is no whole number, or one below `least`."""
+    """Raise InputError for what is not a whole number, or one below `least`."""
     if not is_whole(value) or value < least:  # type: ignore[operator]
         raise InputError(f"{name} is {shown(value)}; give a whole number, {least} or more")
 
@@ -139,6 +139,6 @@ def check_number(
 
 
 def check_minimum(value: object) -> None:
-    """Raise InputError for what is no lowest score of a search."""
+    """Raise InputError for what is not a lowest score of a search."""
     if value is not None:
         check_number("minimum_score", value, "give a number, or None for no minimum")

@@ -24,7 +24,7 @@ Track: TypeAlias = Callable[[str, int | None, str], AbstractContextManager[Advan
 """`track` or `no_track`."""
 
 PLAIN_INTERVAL = 10.0
-"""Seconds between two plain lines when standard error is no terminal."""
+"""Seconds between two plain lines when standard error is not a terminal."""
 
 CELL_INTERVAL = 0.2
 """Seconds between two drawings of a notebook's bar."""

@@ -330,7 +330,7 @@ def test_finished_rows_are_not_trained_again_nor_mixed_with_others(
     assert [row["row"] for row in ended.json["rows"]] == ["base", "heads-2"]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "table.md").write_text("notes")
-    refused(*words, tmp_path / "mine", said="mine is no folder of an ablation")
+    refused(*words, tmp_path / "mine", said="mine is not a folder of an ablation")
     assert trained == ["base", "no-skip", "heads-2"]
 
 

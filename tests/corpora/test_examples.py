@@ -67,7 +67,7 @@ def test_candidates_are_for_all_or_for_none(tmp_path, order):
 def test_a_missing_part_is_named_with_those_that_are_there(folder, tmp_path):
     with pytest.raises(InputError, match=r"has no valid part, no valid-\*\.parquet; it has train, test"):
         list(read_examples(folder, "valid"))
-    with pytest.raises(InputError, match=r"is no data folder: .*; it holds data"):
+    with pytest.raises(InputError, match=r"is not a data folder: .*; it holds data"):
         list(read_examples(tmp_path))
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="it holds nothing"):

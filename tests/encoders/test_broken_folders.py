@@ -99,7 +99,7 @@ DAMAGES = {
     "a tensor is missing": change_tensors(lambda t, name: t.pop(name)),
     "a tensor too many": change_tensors(lambda t, _: t.update(more=torch.ones(2))),
     "header is a list": header([1]),
-    "header is no JSON": header(b"{" * 100),
+    "header is not JSON": header(b"{" * 100),
     "header of 2**63": header(b"{}", length=2**63),
     "many empty tensors": header(EMPTY),
     "offsets beyond the end": header(
@@ -129,7 +129,7 @@ DAMAGES = {
     "quantisation unknown": config(quantization={"half": "float8"}),
     "quantisation is a list": config(quantization=[]),
     "as if quantised": config(quantization={"half": "float16", "trained": False, "stored": True}),
-    "vocabulary is no JSON": vocabulary("{"),
+    "vocabulary is not JSON": vocabulary("{"),
     "vocabulary is a list": vocabulary("[]"),
     "vocabulary of numbers": vocabulary({"subwords": [1, 2]}),
     "vocabulary of nothing": vocabulary({"subwords": []}),
@@ -234,15 +234,15 @@ ONNX_DAMAGES = {
     "trunk cut off": cut_onnx("trunk.onnx", 5000),
     "trunk empty": cut_onnx("trunk.onnx", 0),
     "side cut off": cut_onnx("response.onnx", 5000),
-    "trunk is no ONNX": cut_onnx("trunk.onnx", 40),
+    "trunk is not ONNX": cut_onnx("trunk.onnx", 40),
     "trunk is a side": replaced("trunk.onnx", "response.onnx"),
     "side is a trunk": replaced("response.onnx", "trunk.onnx"),
     "no response": lambda folder: ((folder / "response.onnx").unlink(), resign_onnx(folder)),
     "no trunk": lambda folder: ((folder / "trunk.onnx").unlink(), resign_onnx(folder)),
     "weights cut off": cut_onnx(WEIGHTS, 100_000),
     "manifest is a list": lambda folder: (folder / "onnx.json").write_text("[]"),
-    "manifest is no JSON": lambda folder: (folder / "onnx.json").write_text("{"),
-    "vocabulary is no JSON": cut_onnx(VOCABULARY, 20),
+    "manifest is not JSON": lambda folder: (folder / "onnx.json").write_text("{"),
+    "vocabulary is not JSON": cut_onnx(VOCABULARY, 20),
     **{
         f"{key} = {value}": (
             lambda folder, key=key, value=value: resign_onnx(folder, **{key: value})

@@ -72,7 +72,7 @@ def test_the_parts_of_a_context(multi):
     has_history = [1, 2, 3, 4, 6]
     assert np.allclose(np.linalg.norm(z[has_history], axis=1), 1, atol=1e-5)
     assert not z[[0, 5]].any(), "zero without history"
-    assert np.allclose(z[1], z[6], atol=1e-5), "the input is no part of it"
+    assert np.allclose(z[1], z[6], atol=1e-5), "the input is not a part of it"
     with torch.no_grad():
         expected = multi.module.combine(torch.from_numpy(x), torch.from_numpy(z)).numpy()
     assert np.allclose(multi.encode_contexts(CONTEXTS), expected, atol=1e-5)
@@ -85,7 +85,7 @@ def test_the_parts_of_a_context(multi):
 
 def test_wrong_parts_are_explained(multi):
     with pytest.raises(
-        InputError, match="'newest' is no part of a context; allowed are all, input, history"
+        InputError, match="'newest' is not a part of a context; allowed are all, input, history"
     ):
         multi.by("newest")
     plain = encoder_of(convert())

@@ -141,7 +141,7 @@ def test_the_background_is_in_the_languages_of_the_model():
     assert texts_for(encoder(is_multilingual=False)) == background()
     texts = texts_for(encoder(is_multilingual=True))
     assert texts == multilingual_background()
-    # what a shop is asked in other languages is no sign of a message without an answer
+    # what a shop is asked in other languages is not a sign of a message without an answer
     assert "Wo ist meine Bestellung?" in background()
     assert "Wo ist meine Bestellung?" not in texts
     intents = TrainingTexts(IntentData(("a", "b"), (("x",), ("x",))))

@@ -106,7 +106,7 @@ def test_mistake_9_the_last_partial_group_is_not_counted():
     assert all(len(texts) == 10 for texts in lists)
     ranked = {number(context[-1]) for context in contexts}
     assert len(ranked) == 20
-    # those left over are no candidates either
+    # those left over are not candidates either
     assert {number(text) for texts in lists for text in texts} == ranked
     assert result.recall[1].value == sum(i % 2 == 0 for i in ranked) / 20
 

@@ -107,7 +107,7 @@ def test_the_fingerprint_tells_tasks_apart():
     copies = [given_example("x", 0, tuple("abc")), given_example("y", 1, tuple("abc"))]
     assert ranking_task(copies).fingerprint == ranking_task(base).fingerprint
     assert ranking_task([given_example("\ud800 \x00", 0)]).fingerprint, (
-        "of a text that is no proper Unicode, too"
+        "of a text that is not proper Unicode, too"
     )
 
 

@@ -29,7 +29,7 @@ WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|^0")
 UP, SET_FLAGS = 0x1 | 0x40, 0x8914  # IFF_UP and IFF_RUNNING; SIOCSIFFLAGS
 NO_FILES = re.compile(r"^/dev/|^/proc/|/__pycache__/")  # terminals, shared memory; Python's own
 DNS = 53
-LONGEST = 120  # seconds; a fault in a session is no reason to wait for ever
+LONGEST = 120  # seconds; a fault in a session is not a reason to wait for ever
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def test_where_its_model_is_gone_an_index_lists_and_deletes_but_does_not_search(
     bare.delete([1])
     assert [candidate.text for _, candidate in bare] == [text for text in A if text != "a1"]
     for forbidden in (lambda: bare.search([["a"]]), lambda: bare.add(["a"])):
-        with pytest.raises(InputError, match="its model 'hash-model' is no folder and none that is installed"):
+        with pytest.raises(InputError, match="its model 'hash-model' is not a folder, and none of that name is installed"):
             forbidden()
 
 
@@ -349,7 +349,7 @@ def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(t
     (home / "model").rmdir()
     with pytest.raises(InputError, match=r"which is gone.*REJOINDER_MODEL"):
         record.locate(home / "index")
-    with pytest.raises(InputError, match=r"'owner/name' is no folder.*REJOINDER_MODEL"):  # whoever wrote it
+    with pytest.raises(InputError, match=r"'owner/name' is not a folder.*REJOINDER_MODEL"):  # whoever wrote it
         model_record("f", "owner/name", home / "index").locate(home / "index")
     assert model_record("f", "convert-small", home / "index").locate(home / "index") == "convert-small"
     with pytest.raises(InputError, match=r"does not say.*REJOINDER_MODEL"):
@@ -364,7 +364,7 @@ def test_additions_one_by_one_leave_few_segments_and_copy_little(tmp_path, encod
     for number, text in enumerate(texts):
         seen = []
         assert index.add([text], progress=seen.append) == range(9 + number, 10 + number)
-        assert seen == [1], "what is copied is no progress"
+        assert seen == [1], "what is copied is not progress"
         assert len(list(index.folder.glob("segment-*"))) == len(index.manifest.segments) <= 9
     assert sum(written) <= 150 * 8 + 9
     assert max(written[:100]) < 150, "no addition copies everything"

@@ -124,7 +124,7 @@ def test_a_name_of_a_manifest_is_not_asked_for_elsewhere(folder, name, monkeypat
     change(folder, model=ModelRecord(HashEncoder().fingerprint, name))
     monkeypatch.setattr("rejoinder.encoders.open.load", lambda *_, **__: pytest.fail("it was opened"))
     index = Index.open(folder)
-    with pytest.raises(InputError, match="is no folder and none that is installed; name it in REJOINDER_MODEL"):
+    with pytest.raises(InputError, match="is not a folder, and none of that name is installed; name it in REJOINDER_MODEL"):
         index.search([["reply 3"]])
     with pytest.raises(InputError, match="REJOINDER_MODEL"):
         read_manifest(folder).model.locate(folder)

@@ -264,7 +264,7 @@ def test_models_are_named_tellingly(answers, name, shown):
 @pytest.mark.parametrize("body", [b'{"messages": ["\xff\xfe"]}', b"", b"[" * 40_000, b'{"messages": [' + b"9" * 9999])
 def test_what_is_no_json_is_refused(client, body):
     answer = client().post("/v1/replies", content=body, headers={"content-type": "application/json"})
-    assert (answer.status_code, answer.json()["error"]["message"][:19]) == (422, "the body is no JSON")
+    assert (answer.status_code, answer.json()["error"]["message"][:19]) == (422, "the body is not JSON")
 
 
 def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):

@@ -63,7 +63,7 @@ def test_structure_vocabulary_and_longest_text_are_those_of_the_model(tmp_path, 
     assert settings.text.max_length == 30
     assert made(model, target, text={"max_length": 20}).text.max_length == 20, "it may be given"
     assert made(model, target, model=dict(MODEL)) == made(model, target), (
-        "what repeats the model is no conflict"
+        "what repeats the model is not a conflict"
     )
     train(settings, tmp_path)
     assert (tmp_path / "model" / "vocabulary.json").read_bytes() == (

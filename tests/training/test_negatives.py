@@ -108,7 +108,7 @@ def test_it_finds_what_a_loop_over_the_pool_finds(pairs, kind, k, seed, at_once,
     for word, wanted, found in zip(inputs, expected, mined_, strict=True):
         words = [responses[row] for row in found]
         assert words == wanted
-        assert all((word, w) not in set(pairs) for w in words), "a known answer is no negative"
+        assert all((word, w) not in set(pairs) for w in words), "a known answer is not a negative"
         assert set(found.tolist()) <= set(drawn), "all come from the pool"
 
 

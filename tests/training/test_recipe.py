@@ -390,6 +390,6 @@ def test_recipes_have_no_more_settings_than_are_known():
             if dataclasses.is_dataclass(section) and section.__module__ == module.__name__:
                 counts[section.__name__] = len(dataclasses.fields(section))
     for kind, family in FAMILIES.items():
-        if kind != "joined":  # is no kind that trains
+        if kind != "joined":  # is not a kind that trains
             counts[kind] = len(dataclasses.fields(family.config))
     assert sum(counts.values()) <= MOST_SETTINGS, counts

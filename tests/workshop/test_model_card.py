@@ -151,7 +151,7 @@ def test_everything_is_in_it(files, command, monkeypatch):
     [
         ("probe.json", None, "probe.json does not exist"),
         ("counts.json", "{", "counts.json is not JSON"),
-        ("runs/second/summary.json", None, "is no finished run"),
+        ("runs/second/summary.json", None, "is not a finished run"),
     ],
 )
 def test_what_is_missing_is_named_and_the_old_card_stays(

@@ -77,7 +77,7 @@ def fault_of(text: str, words: Sequence[str], filters: Filters) -> int:
 def statements(turns: Sequence[str]) -> list[tuple[int, str]]:
     """Return the sentences in the first person, with their turns' places.
 
-    They have 4 to 14 words and are no questions.
+    They have 4 to 14 words and are not questions.
     """
     found = (
         (place, text)

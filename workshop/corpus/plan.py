@@ -28,7 +28,7 @@ class Filters:
 
     most_words: Count = 128  # a message with more words is too long
     fewest_letters: PositiveShare = 0.5
-    """Least share of words of letters alone in the characters that are no spaces."""
+    """Least share of words of letters alone in the characters that are not spaces."""
     most_repeated: PositiveShare = 0.5
     """Of a message of 6 words or more, one word is at most this share."""
     most_equal_responses: Count = 100
@@ -135,7 +135,7 @@ def load_corpus_plan(path: str | Path) -> CorpusPlan:
     plan = validate(CorpusPlan, read_toml(base, _WANTED), str(base))
     if unknown := sorted(smaller.caps.keys() - {source.name for source in plan.source}):
         raise InputError(
-            f"{path}: [caps] names {unknown[0]!r}, which is no source of {smaller.base}"
+            f"{path}: [caps] names {unknown[0]!r}, which is not a source of {smaller.base}"
         )
     sources = (replace(each, cap=smaller.caps.get(each.name, each.cap)) for each in plan.source)
     return replace(plan, source=tuple(sources))

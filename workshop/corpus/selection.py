@@ -46,7 +46,7 @@ class Selection:
     threads: list[str]  # of each dialogue's group, d names
     split: npt.NDArray[np.int8]  # (r,): place in `SPLITS`
     reason: npt.NDArray[np.uint8]
-    """(r,): place in `REASONS`; of a row that is no response it means nothing."""
+    """(r,): place in `REASONS`; of a row that is not a response it means nothing."""
     leaks: IntArray
     """(s, 2): equal and near pairs left out for each source's test and then each evaluation set."""
 

@@ -168,5 +168,7 @@ def ray_engine(address: str, output: Path, files: Iterable[Path]) -> RayEngine:
 
     files = list(files)
     if pipes := [file for file in files if not file.is_file()]:
-        raise InputError(f"{pipes[0]} is no file on a disk; the nodes of a cluster cannot read it")
+        raise InputError(
+            f"{pipes[0]} is not a file on a disk; the nodes of a cluster cannot read it"
+        )
     return RayEngine(address, folders=[Path(os.path.realpath(output)).parent], files=files)

@@ -34,7 +34,7 @@ def json_values(
                 yield path, value
     except UnicodeError:
         raise InputError(
-            f"{source}: after {count:,} objects a text that is no UTF-8, or half of a surrogate "
+            f"{source}: after {count:,} objects a text that is not UTF-8, or half of a surrogate "
             "pair (\\ud800 to \\udfff)"
         ) from None
     except ijson.JSONError as error:
@@ -84,5 +84,5 @@ def texts_of(values: Iterable[Any]) -> list[str]:
 
 
 def dicts(values: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; nothing if it is no list."""
+    """Return the objects of a list; nothing if it is not a list."""
     return [item for item in values if isinstance(item, dict)] if isinstance(values, list) else []

@@ -56,7 +56,7 @@ _GAP = "[ ()./-]{0,3}"
 _PHONES = (
     # With a country code.
     rf"\(?(?:\+ ?|\b00(?=[1-9]))\d(?:{_GAP}\d){{6,14}}+",
-    # With a leading zero, if it is no date.
+    # With a leading zero, if it is not a date.
     rf"\(?0\)?(?!\d?[./-]\d{{1,2}}[./-]\d{{2,4}}(?![./-]?\d))[1-9](?:{_GAP}\d){{7,10}}",
     # Of North America: (202) 555-0143.
     r"(?:1[ .-]?)?(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])\d{3}[ .-]\d{4}",

@@ -66,7 +66,7 @@ class Entry:
     context: tuple[str, ...]  # the newest messages, oldest first
     offered: tuple[str, ...]
     chosen: str | None
-    text: str | None  # what was sent, if that was no reply of the index
+    text: str | None  # what was sent, if that was not a reply of the index
     source: str = ""  # a digest, in the log; empty where none was named
     time: float = 0.0  # seconds since 1970
     id: int = 0

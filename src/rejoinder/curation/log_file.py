@@ -231,7 +231,7 @@ def _connect(
         [kind] = connection.execute("PRAGMA application_id").fetchone()
         [version] = connection.execute("PRAGMA user_version").fetchone()
         if kind != _APPLICATION:
-            raise LogError(f"{shown} is no log of Rejoinder; move it away")
+            raise LogError(f"{shown} is not a log of Rejoinder; move it away")
         if version > FORMAT:
             raise LogError(
                 f"{shown} has format {version}; this version reads {FORMAT}: update rejoinder"

@@ -184,7 +184,7 @@ def _unlike(
     """Return of each entry whether its message is unlike all examples; None: not measured.
 
     A message is unlike them if it is less like the nearest of them than all but `UNLIKE` of the
-    examples are like the nearest of the others. Equal messages are no examples of each other.
+    examples are like the nearest of the others. Equal messages are not examples of each other.
     """
     results: list[bool | None] = [None] * len(entries)
     examples = {

@@ -100,7 +100,7 @@ def read_folder(
     path = folder / CONFIG
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {CONFIG}, so it is no model folder;"
+            f"{folder} has no {CONFIG}, so it is not a model folder;"
             " `rejoinder train` writes RUN/model"
         )
     try:

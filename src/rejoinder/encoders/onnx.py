@@ -102,7 +102,7 @@ def _check(manifest: Mapping[str, Any]) -> None:
     """Raise an error of Python's for what no export writes."""
     names = [part for name in dict(manifest["files"]) for part in name.split("/")]
     if not isinstance(manifest["model"], str) or not all(map(is_plain, names)):
-        raise ValueError("model is no fingerprint, or files are in another folder")
+        raise ValueError("model is not a fingerprint, or files are in another folder")
     if "share" in manifest:
         _check_shares(manifest)
     else:
@@ -120,9 +120,9 @@ def _check_network(manifest: Mapping[str, Any]) -> None:
         if type(manifest[name]) is not int or not 1 <= manifest[name] <= LARGEST:
             raise ValueError(f"{name} is {manifest[name]!r}")
     if not -1 <= manifest.get("subject_threshold", 0.0) <= 1:
-        raise ValueError("subject_threshold is no cosine")
+        raise ValueError("subject_threshold is not a cosine")
     if not manifest.get("opening_weight", 0.0) >= 0:
-        raise ValueError("opening_weight is no weight")
+        raise ValueError("opening_weight is not a weight")
     if manifest.get("tokenizer", "subwords") not in ("subwords", "bpe"):
         raise ValueError("tokenizer is of no kind that is known")
     if (history := manifest["history"]) is not None:

@@ -69,7 +69,7 @@ def check_vectors(vectors: object, what: str, count: int | None = None) -> Float
         numbers = np.asarray(vectors)
     except ValueError as error:  # rows of different lengths
         raise InputError(
-            f"the model gives encodings that are no array ({error});"
+            f"the model gives encodings that are not an array ({error});"
             f" one vector per {what} is needed"
         ) from None
     if numbers.dtype.kind not in "fiu" or not numbers.ndim:

@@ -86,7 +86,7 @@ class TrainingTexts:
     def with_background(self, *, is_multilingual: bool = False) -> TrainingTexts:
         """Return the texts with messages that belong to no intent as those out of scope.
 
-        Of an encoder that `is_multilingual` other languages are no sign of such messages.
+        Of an encoder that `is_multilingual` other languages are not a sign of such messages.
 
         They choose the rejection by cross-validation, so every intent needs two texts; else the
         texts are returned unchanged.

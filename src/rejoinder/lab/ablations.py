@@ -116,7 +116,7 @@ def _rows(
         not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())
     ):
         raise InputError(
-            f"{folder} is no folder of an ablation (it has no {ROWS});"
+            f"{folder} is not a folder of an ablation (it has no {ROWS});"
             " name another one, or a new one"
         )
     rows: list[tuple[Row, Sequence[Run]]] = []

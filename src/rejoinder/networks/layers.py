@@ -337,7 +337,7 @@ def attended_scores(contexts: Tensor, responses: Tensor) -> Tensor:
 
         score = y · Σ_i softmax(l)_i c_i = Σ_i softmax(l)_i l_i
 
-    so the attended vector never has to be built. Rows of a context that are zero are no vectors.
+    so the attended vector never has to be built. Rows of a context that are zero are not vectors.
     """
     m = contexts.shape[1]
     j = responses.shape[-2]

@@ -391,7 +391,7 @@ def fill_meta_module(
 
 
 def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
-    """Return the values of a parameter that is no table."""
+    """Return the values of a parameter that is not a table."""
     scale = stored.get(name + SCALE)
     return stored[name] if scale is None else stored[name].float() * scale[:, None]
 

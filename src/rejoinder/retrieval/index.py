@@ -136,7 +136,7 @@ class Index(IndexReader):
         gets the number of replies just encoded; `phases` (`progress.track`) shows what follows.
 
         Raises:
-            InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit
+            InputError: `folder` is taken, a payload is not JSON, the model's vectors are not unit
                 vectors.
         """
         encoder = check_encoder(model)

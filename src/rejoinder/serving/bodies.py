@@ -63,7 +63,7 @@ async def _answer_json(form: type[Request], endpoint: Callable[[Any], Any], requ
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return error_answer(422, f"the body is no JSON: {error}")
+        return error_answer(422, f"the body is not JSON: {error}")
     try:
         value, CURRENT.get().notes = form.read(value)
         checked = form.model_validate(value)

@@ -398,7 +398,7 @@ class Changes:
 
 
 def raised(result: dict[str, Any] | Exception) -> dict[str, Any]:
-    """Return a result that is no exception; raise one that is."""
+    """Return a result that is not an exception; raise one that is."""
     if isinstance(result, Exception):
         raise result
     return result

@@ -74,7 +74,7 @@ def _decoded(content: str) -> bytes:
     try:
         return base64.b64decode(content, validate=True)
     except ValueError as error:
-        raise InputError(f"content is no base64 ({error}); send the file's bytes in it") from None
+        raise InputError(f"content is not base64 ({error}); send the file's bytes in it") from None
 
 
 def _suffix(name: str) -> str:

@@ -39,7 +39,7 @@ def decode_tokens(value: list[Any]) -> list[str]:
     """Return the texts of token arrays.
 
     Raises:
-        InputError: they cannot be decoded here, or are no tokens of the encoding.
+        InputError: they cannot be decoded here, or are not tokens of the encoding.
     """
     rows = value if isinstance(value[0], list) else [value]
     encoding = _encoding()

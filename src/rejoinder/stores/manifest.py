@@ -95,7 +95,7 @@ class ModelRecord:
 
     fingerprint: str
     name: str = ""
-    path: str = ""  # where its folder was when the index was built; empty if it was no folder
+    path: str = ""  # where its folder was when the index was built; empty if it was not a folder
     relative: str = ""  # the same as seen from the index, so that both can move together
 
     def locate(self, index: Path) -> str:
@@ -110,7 +110,7 @@ class ModelRecord:
             raise InputError(f"{index}: it does not say where its model is; {_NAME_IT}")
         if not _is_local(self.name):
             raise InputError(
-                f"{index}: its model {self.name!r} is no folder and none that is installed; "
+                f"{index}: its model {self.name!r} is not a folder, and none of that name is installed; "
                 f"name it in {MODEL} if it may be fetched from elsewhere"
             )
         return self.name
@@ -320,7 +320,7 @@ def runs_of(text: str) -> tuple[Positions, Positions]:
     lasts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64)
     apart = (lasts >= starts).all() and (starts[1:] > lasts[:-1]).all()
     if not apart or (starts < 0).any() or (lasts > 2**62).any():
-        raise ValueError(f"{text[:40]!r} are no runs of ascending positions")
+        raise ValueError(f"{text[:40]!r} are not runs of ascending positions")
     return starts, lasts - starts + 1
 
 
@@ -378,7 +378,7 @@ def read_manifest(folder: str | Path) -> Manifest:
         )
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index build` builds one"
+            f"{folder} has no {MANIFEST}, so it is not an index; `rejoinder index build` builds one"
         )
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
@@ -413,7 +413,7 @@ def _check(manifest: Manifest) -> None:
     for record in manifest.segments:
         starts, counts = runs_of(record.holes)
         if not all(map(is_plain, (record.name, *record.files))):
-            raise ValueError(f"{record.name!r} is no name of a segment")
+            raise ValueError(f"{record.name!r} is not a name of a segment")
         if record.first != end or not 0 <= record.longest < math.inf:
             raise ValueError(f"{record.name} does not go on where the one before it ends")
         end = record.end
@@ -427,13 +427,13 @@ def _check(manifest: Manifest) -> None:
     if len(starts) and (starts[-1] + counts[-1] > end or counts.sum() > count):
         raise ValueError(f"{counts.sum():,} of {count:,} replies are deleted")
     if (built := manifest.approximate) and not (is_plain(built.file) and built.count <= count):
-        raise ValueError(f"{built.file!r} is no file of its search")
+        raise ValueError(f"{built.file!r} is not a file of its search")
     if manifest.head and not (
         is_plain(manifest.head.file)
         and math.isfinite(manifest.head.minimum_score or 0.0)
         and math.isfinite(manifest.head.word_weight)
     ):
-        raise ValueError(f"{manifest.head.file!r} is no file of its head")
+        raise ValueError(f"{manifest.head.file!r} is not a file of its head")
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:

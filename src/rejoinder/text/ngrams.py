@@ -307,7 +307,7 @@ def _frequent_pairs(words: _Keys, limit: int) -> _Keys:
     """
     first = words[:-1]
     second = words[1:]
-    # END and START of the next text are no neighbours
+    # END and START of the next text are not neighbours
     inside = (first >= 0) & (second >= 0) & (first != 1)
     keys, counts = np.unique(first[inside] << 32 | second[inside], return_counts=True)
     chosen = keys[np.argsort(-counts, kind="stable")[:limit]]  # equal counts: by their words' ranks

@@ -41,7 +41,7 @@ _OTHER_POLE = {
     Sign.NOT_SO: Sign.SO,
 }
 _DENIALS = (Sign.UNWISHED, Sign.NOT_SO)
-MOST_WORDS = 60  # of a text; a longer one is no plain statement
+MOST_WORDS = 60  # of a text; a longer one is not a plain statement
 _TOKEN = search_pattern(r"[^\W_]+(?:['\u2019][^\W_]+)?+|[.,;:!?]")
 
 

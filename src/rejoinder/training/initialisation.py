@@ -133,7 +133,7 @@ def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
     """Return the model's own configuration with what the recipe may change."""
     if not isinstance(given, dict):
         return given
-    # An unknown key is no conflict: validation says which ones there are.
+    # An unknown key is not a conflict: validation says which ones there are.
     growing = (*GROWING, *(() if base.get("blocks") else OF_BLOCKS)) if _grows(given, base) else ()
     free = (*CHANGEABLE, *growing)
     conflicts = [

@@ -312,7 +312,7 @@ class RunCost:
 def run_cost(run: Path) -> RunCost | None:
     """Return the cost of a run, by its metrics.
 
-    None if there are none yet, or the folder is no run.
+    None if there are none yet, or the folder is not a run.
     """
     lines = read_metrics(RunFolder(run).metrics)
     stages: dict[str, tuple[int, float]] = {}

@@ -93,7 +93,7 @@ class GivenNegatives:
 class InputNegatives:
     """The newest message of each example, as a row of its `store`.
 
-    It is no answer to itself.
+    It is not an answer to itself.
     """
 
     def __init__(self, store: TokenStore) -> None:
@@ -370,7 +370,7 @@ def hardest(scores: Tensor, limit: Tensor, right: TokenRows, k: int) -> tuple[To
     """Find the k hardest negatives of n pairs.
 
     They are the highest scores up to the limit, then the lowest ones above it. `scores` are cosines
-    (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are no negatives (2, m).
+    (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are not negatives (2, m).
     Return their places (n, k), and how many of them are above the limit.
     """
     keys = torch.where(scores > limit[:, None], -4 - scores, scores)

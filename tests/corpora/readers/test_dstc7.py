@@ -88,7 +88,7 @@ def test_answers_of_the_test_set_come_from_their_file(read, tmp_path):
     answers.write_text("1 C5\n")
     with pytest.raises(InputError, match=r"ubuntu_responses\.tsv:1: no answer; a line is an example id, a tab"):
         read(records, answers=str(answers))
-    with pytest.raises(InputError, match=r"answers is nowhere\.tsv, which is no file"):
+    with pytest.raises(InputError, match=r"answers is nowhere\.tsv, which is not a file"):
         Dstc7Settings(answers="nowhere.tsv")
 
 

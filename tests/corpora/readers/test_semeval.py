@@ -109,7 +109,7 @@ def test_labels_can_come_from_a_file(read, tmp_path):
     gold.write_text("Q1_C1 Bad\n")
     with pytest.raises(InputError, match=r"gold\.txt:1: no label; a line is the id"):
         read(hidden, gold=str(gold))
-    with pytest.raises(InputError, match=r"gold is nowhere\.txt, which is no file"):
+    with pytest.raises(InputError, match=r"gold is nowhere\.txt, which is not a file"):
         SemevalSettings(gold="nowhere.txt")
 
 

@@ -93,7 +93,7 @@ def test_which_pages_are_articles(dump):
     assert reading.dropped == {
         "pages of other namespaces": 1,
         "redirects": 2,
-        "pages that are no wikitext": 1,
+        "pages that are not wikitext": 1,
         "lists, indices, outlines and disambiguations": 2,
         "articles with links, templates and tables nested deeper than 100": 1,
         "articles without a sentence that can be the query, or with nothing else": 4,

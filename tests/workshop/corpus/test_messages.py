@@ -110,7 +110,7 @@ def test_a_recipe_may_be_another_one_with_other_caps(tmp_path):
         whole.personas,
     )
     path.write_text('kind = "corpus"\nbase = "open.toml"\n[caps]\ngutenberg = 7\n', "utf-8")
-    with pytest.raises(InputError, match="'gutenberg', which is no source"):
+    with pytest.raises(InputError, match="'gutenberg', which is not a source"):
         load_corpus_plan(path)
 
 

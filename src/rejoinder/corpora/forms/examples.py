@@ -193,5 +193,5 @@ def _parts(folder: Path, split: Split | None) -> list[Path]:
     if len(names) > 5:
         listed += f" and {len(names) - 5} more"
     raise InputError(
-        f"{folder} is no data folder: no train-*, valid-* or test-*.parquet; it holds {listed}"
+        f"{folder} is not a data folder: no train-*, valid-* or test-*.parquet; it holds {listed}"
     )

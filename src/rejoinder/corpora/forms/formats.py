@@ -155,7 +155,7 @@ def text_of(value: Any, name: str) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError:
         raise BadRecordError(
-            f"{name} holds half of a surrogate pair (\\ud800 to \\udfff), which is no text"
+            f"{name} holds half of a surrogate pair (\\ud800 to \\udfff), which is not text"
         ) from None
     return value
 

@@ -119,7 +119,7 @@ def fold(name: object) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a cell may be the name of a column, and is no sentence."""
+    """Return whether a cell may be the name of a column, and is not a sentence."""
     return len(text.split()) <= 3 and not any(char in text for char in ".!?,:;")
 
 
@@ -173,7 +173,7 @@ def open_table(
     openers: dict[str, Callable[..., Table]] = {"workbook": _workbook, "parquet": _parquet}
     opener = openers.get(sample.kind, _delimited)
     if opener is not _delimited and (choice.delimiter or choice.encoding):
-        raise InputError(f"{sample.source} is no text; leave the delimiter and the encoding out")
+        raise InputError(f"{sample.source} is not text; leave the delimiter and the encoding out")
     if opener is _parquet and not choice.header:
         raise InputError(f"{sample.source} names its columns; leave header=no out")
     return opener(sample, choice, known, reading)
@@ -206,7 +206,7 @@ def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
 
 
 def sampled_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Return the first rows of a table that are not blank; none if it is no table."""
+    """Return the first rows of a table that are not blank; none if it is not a table."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     lines = lines[1:] if lines and named_delimiter(lines[0]) else lines
     with contextlib.suppress(csv.Error):
@@ -454,7 +454,7 @@ def parse_line(line: str, where: str, wanted: str) -> Any:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"{where}: half of a surrogate pair (\\ud800 to \\udfff) is no character"
+            f"{where}: half of a surrogate pair (\\ud800 to \\udfff) is not a character"
         ) from None
     except RecursionError:
         raise InputError(f"{where}: not JSON (nested too deep); {wanted} a line is read") from None
@@ -464,4 +464,4 @@ def parse_line(line: str, where: str, wanted: str) -> Any:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

@@ -23,14 +23,14 @@ from rejoinder.corpora.schema import Example
 from rejoinder.patterns import match_pattern, search_pattern
 
 WORDS = range(5, 61)  # numbers of words of the sentence that is the query
-THREAD_LINES = 10_000  # of a text that are one thread; sentences of two threads are no pair
+THREAD_LINES = 10_000  # of a text that are one thread; sentences of two threads are not a pair
 # Namespaces whose links show no text, files and categories: their keys, and their names in every
 # wiki, beside those in its own language.
 _MEDIA_KEYS = ("6", "14")
 _MEDIA_NAMES = frozenset({"file", "image", "category"})
 _NUMBER = match_pattern(r"(-?[0-9]{1,9})?")
 _REDIRECT = match_pattern(r"\s*#\s*redirect", re.IGNORECASE)
-# Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"); the papers use
+# Titles of English pages that are not articles, as in Chen et al. 2017 ("DrQA"); the papers use
 # their dump.
 _NO_ARTICLE = match_pattern(r"(?:Lists? of|Index of|Outline of) |.*\(disambiguation\)$")
 _STOP = search_pattern(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]++[」』”’）]*+""")  # noqa: RUF001
@@ -115,13 +115,13 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
 
 
 def fault_of_page(page: Page) -> str:
-    """Return why a page is no article, or nothing."""
+    """Return why a page is not an article, or nothing."""
     if page.namespace != 0:
         return "pages of other namespaces"
     if page.redirect or _REDIRECT.match(page.text):
         return "redirects"
     if page.model not in ("", "wikitext"):
-        return "pages that are no wikitext"
+        return "pages that are not wikitext"
     if _NO_ARTICLE.match(page.title):
         return "lists, indices, outlines and disambiguations"
     return ""

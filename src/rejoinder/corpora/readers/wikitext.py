@@ -22,7 +22,7 @@ _TOKEN = search_pattern(
     re.VERBOSE | re.MULTILINE,
 )
 _NAME = {"{{": "{{", "}}": "{{", "[[": "[[", "]]": "[[", "{|": "{|", "|}": "{|"}
-# Tags whose content is no prose; it is not parsed either.
+# Tags whose content is not prose; it is not parsed either.
 _NO_PROSE = frozenset(
     """ref references math chem ce gallery imagemap timeline score hiero graph mapframe maplink
     templatedata syntaxhighlight source pre style""".split()  # noqa: SIM905
@@ -111,7 +111,7 @@ def _close_markup(
 
 
 def _clean(line: str) -> str:
-    """Return a line without what is left of its markup; nothing if it is no prose."""
+    """Return a line without what is left of its markup; nothing if it is not prose."""
     line = line.strip()
     if line.startswith(_NOT_PROSE):
         return ""

@@ -144,7 +144,7 @@ def _without_tags(text: str) -> str:
 
 
 def _is_signature(line: str) -> bool:
-    """Return whether a line below a closing may be a name: a few words that are no sentence."""
+    """Return whether a line below a closing may be a name: a few words that are not a sentence."""
     return len(line.split()) <= _SIGNATURE_WORDS and not line.rstrip().endswith((".", "!", "?"))
 
 

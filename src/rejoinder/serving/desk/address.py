@@ -34,7 +34,7 @@ class Address:
     """The one address that notes go to: no redirect, no proxy, bounded in time and size.
 
     Raises:
-        InputError: it is no address of HTTP.
+        InputError: it is not an address of HTTP.
     """
 
     def __init__(self, url: str) -> None:
@@ -46,7 +46,7 @@ class Address:
             usable = False
         if not usable or parts.username:
             raise InputError(
-                f"{url!r} is no address of a desk; write it as https://desk.example.com"
+                f"{url!r} is not an address of a desk; write it as https://desk.example.com"
             )
         if parts.query or parts.fragment:
             raise InputError(f"{url!r}: leave out what follows ? or #")

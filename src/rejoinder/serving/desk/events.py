@@ -21,7 +21,7 @@ MOST_LETTERS = 4_000  # of a message, which is cut there
 
 
 class RefusedError(Exception):
-    """A request that is no event, or none of the desk."""
+    """A request that is not an event, or none of the desk."""
 
     def __init__(self, reason: str, status: int = 400) -> None:
         super().__init__(reason)
@@ -140,7 +140,7 @@ def _whole(payload: Mapping[str, Any], *names: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)
     if type(value) is not int or value < 0:
-        raise RefusedError(f"no event: {'.'.join(names)} is no whole number")
+        raise RefusedError(f"no event: {'.'.join(names)} is not a whole number")
     return value
 
 

@@ -120,7 +120,7 @@ def list_losses(
     """Return the loss of each row of scores S (k, C), and whether its right candidate scored best.
 
     See `InBatchLoss`. The right candidate of row i is number first + i, or number 0 in every row.
-    Candidates (i, j) of `equal` (2, m) are no negatives.
+    Candidates (i, j) of `equal` (2, m) are not negatives.
     """
     labels = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     if first is not None:

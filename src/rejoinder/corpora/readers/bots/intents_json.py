@@ -27,7 +27,7 @@ def read_intents(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         json_values(sample.source, {path}, sample.encoding, reading), 1
     ):
         if not isinstance(intent, dict):
-            raise InputError(f"{sample.source}: intent {number} is no object with responses")
+            raise InputError(f"{sample.source}: intent {number} is not an object with responses")
         responses = _texts_of_intent(intent.get("responses"))
         if not responses:
             reading.drop("intents without a response")

@@ -38,7 +38,7 @@ class Dstc7Settings:
     def __post_init__(self) -> None:
         if self.answers and not Path(self.answers).is_file():
             raise InputError(
-                f"answers is {self.answers}, which is no file; "
+                f"answers is {self.answers}, which is not a file; "
                 "name the file with the test set's answers"
             )
 

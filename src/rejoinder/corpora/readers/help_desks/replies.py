@@ -35,7 +35,7 @@ def read_entries(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
     values = json_values(sample.source, {path}, sample.encoding, reading)
     for number, (_, entry) in enumerate(values, 1):
         if not isinstance(entry, dict):
-            raise InputError(f"{sample.source}: entry {number} is no object with a text")
+            raise InputError(f"{sample.source}: entry {number} is not an object with a text")
         is_draft = entry.get("draft") is True or entry.get("state") == "draft"
         if not choice.inactive and (is_draft or entry.get("status") == 1):
             reading.drop("drafts")

@@ -78,7 +78,7 @@ def _author_id(comment: dict[str, Any]) -> Any:
 
 
 def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
-    """Yield conversations: the first message, and the parts with a text that are no notes."""
+    """Yield conversations: the first message, and the parts with a text that are not notes."""
     del choice
     for record in _records(sample, "conversation_parts", reading):
         chat = Chat(name=str(record.get("id", "")))

@@ -92,7 +92,7 @@ def _field(record: Any, name: str, kind: type) -> Any:
     try:  # Python 2 may write a character beyond U+FFFF as two halves
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
-        raise BadRecordError(f"{name} holds half of a surrogate pair, which is no text") from None
+        raise BadRecordError(f"{name} holds half of a surrogate pair, which is not text") from None
 
 
 AMAZON_QA = Corpus(

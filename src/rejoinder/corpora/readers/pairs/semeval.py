@@ -46,7 +46,7 @@ class SemevalSettings:
     def __post_init__(self) -> None:
         if self.gold and not Path(self.gold).is_file():
             raise InputError(
-                f"gold is {self.gold}, which is no file; name the file with the comments' labels"
+                f"gold is {self.gold}, which is not a file; name the file with the comments' labels"
             )
 
 
@@ -107,7 +107,7 @@ def _examples(
     reading: Reading,
     settings: SemevalSettings,
 ) -> Iterator[Example]:
-    """Make the examples of a question; of each comment that is no response, count why."""
+    """Make the examples of a question; of each comment that is not a response, count why."""
     thread = content_thread([question])
     only_first = settings.answers == "train" and (reading.part or split_of(thread)) != "train"
     found = False
