@@ -139,6 +139,6 @@ def check_number(
 
 
 def check_minimum(value: object) -> None:
-    """Raise InputError for what is not a lowest score of a search."""
+    """Raise InputError for what cannot be the lowest score of a search."""
     if value is not None:
         check_number("minimum_score", value, "give a number, or None for no minimum")

@@ -126,7 +126,8 @@ class TextEncoder(TruncationCounter, DualEncoder):
         """Return an encoder of contexts by their input alone (h_x) or their history alone (h_z)."""
         if part not in get_args(ContextPart):
             raise InputError(
-                f"{part!r} is not a part of a context; allowed are {', '.join(get_args(ContextPart))}"
+                f"{part!r} is not a part of a context; allowed are "
+                f"{', '.join(get_args(ContextPart))}"
             )
         if part != "all" and not self.reads_history:
             raise InputError(

@@ -110,8 +110,8 @@ class ModelRecord:
             raise InputError(f"{index}: it does not say where its model is; {_NAME_IT}")
         if not _is_local(self.name):
             raise InputError(
-                f"{index}: its model {self.name!r} is not a folder, and none of that name is installed; "
-                f"name it in {MODEL} if it may be fetched from elsewhere"
+                f"{index}: its model {self.name!r} is not a folder, and none of that name "
+                f"is installed; name it in {MODEL} if it may be fetched from elsewhere"
             )
         return self.name
 

@@ -1,8 +1,8 @@
 """Tokens of a text: runs of word characters and runs of separators (CONVERT's splitting).
 
 A separator is a character of the Unicode classes P and Z; every other one is a word character,
-controls included. A single space between two word runs is not a token; any other separator run is, so
-that the text can be put together again.
+controls included. A single space between two word runs is not a token; any other separator run is,
+so that the text can be put together again.
 """
 
 from __future__ import annotations

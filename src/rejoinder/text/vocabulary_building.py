@@ -195,8 +195,8 @@ class _Builder:
             starts = level.examples[taken].tolist()
             texts = (self.corpus.text[start : start + level.length] for start in starts)
             found += zip((-counts[taken]).tolist(), texts, strict=True)
-        # A lone surrogate is not a character and cannot be written to a file: it gets a bucket like an
-        # unknown one.
+        # A lone surrogate is not a character and cannot be written to a file: it gets a bucket
+        # like an unknown one.
         return [
             subword
             for _, subword in sorted(found)

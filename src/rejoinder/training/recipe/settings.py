@@ -356,8 +356,8 @@ class Quantization:
     enabled: bool = False
     """Compute with rounded copies of the parameters, for export in few bits."""
     half: Literal["auto", "bfloat16", "float16"] = "auto"
-    """Of all that is not an embedding; "auto": bfloat16 where the run computes in bf16, else float16,
-    more precise."""
+    """Of all that is not an embedding; "auto": bfloat16 where the run computes in bf16, else
+    float16, more precise."""
     range_every: Count = 100
     """Steps from one fitting of the 8-bit ranges to the next; at once if a value leaves one."""
     loss_scale: Positive = 128.0

@@ -157,7 +157,7 @@ def _headings(tree: Any, notes: list[str]) -> Iterator[Candidate]:
 
 
 def _is_title_of_page(title: str, below: Sequence[str], tree: Any) -> bool:
-    """Return whether the one outermost heading names the page, and is not an entry like the others."""
+    """Return whether the one outermost heading names the page, not an entry like the others."""
     if title.endswith(_MARKS_OF_QUESTIONS):
         return False
     shown = " ".join(" ".join(tree.xpath("//title/text()")).split()).casefold()

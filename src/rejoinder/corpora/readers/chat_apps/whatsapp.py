@@ -118,8 +118,8 @@ def _check_halves(source: Source, lines: Sequence[WhatsAppLine]) -> None:
     (word, count) = next(iter(words.most_common(1)), ("", 0))
     if count > len(lines) // 4:
         raise InputError(
-            f"{source}: {word!r} behind the clock is not a half of the day that is known; export the "
-            "chat again with the phone set to 24 hours or to English"
+            f"{source}: {word!r} behind the clock is not a half of the day that is known; "
+            "export the chat again with the phone set to 24 hours or to English"
         )
 
 
