@@ -37,7 +37,8 @@ from tests.training.tiny import write_data
 from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_checkpoint
 
 ROOT = Path(__file__).parents[1]
-DOCS = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "results").glob("*.md"))]
+PAGES = ("docs/*.md", "docs/results/*.md", "workshop/*.md")
+DOCS = [path for pages in PAGES for path in sorted(ROOT.glob(pages))]
 TEXTS = [ROOT / "README.md", *DOCS, *sorted((ROOT / "recipes").rglob("*.toml"))]
 FILES = [
     path

@@ -27,7 +27,7 @@ ELSEWHERE = re.compile(
     r"`[^`]*`|\]\(.*?\)|<!--.*?-->|^---.*?^---|^#.*?$|^\d\. ", re.DOTALL | re.MULTILINE
 )
 NO_FIGURE = re.compile(r"(?:Zen|Python|Beam|Kubernetes|Tables?|figure|et al\.) \d[\d.]*")
-LINK = re.compile(r"results/(tables|recorded)\.md#([\w-]+)")
+LINK = re.compile(r"(?:results/(?=tables)|workshop/(?=recorded))(tables|recorded)\.md#([\w-]+)")
 CHOICES = "docs/choices.md"
 # sizes, and counts of the corpus that workshop/model_card.py tells
 CARD = {"", "Limits", "Training data"}
@@ -38,7 +38,7 @@ FREE = {  # sections with figures that are not measurements, or that are measure
     "docs/get-started.md": {"", "Bundled models", "A reply from your own file"},
     "docs/scale.md": {"How it goes"},
     "docs/deploy.md": {"", "A container", "Updates without downtime", "What to watch"},
-    "docs/model-card.md": CARD,
+    "workshop/model-card.md": CARD,
     "src/rejoinder/weights/convert-small/README.md": CARD,
     "weights/bi-base/rejoinder_bi_base/model/README.md": {"", "Limits"},
     "weights/bi-large/rejoinder_bi_large/model/README.md": {"", "Training"},
@@ -149,7 +149,7 @@ def test_a_figure_is_stored(page):
 def test_elsewhere_a_paragraph_that_links_to_a_table_has_its_figures():
     texts = {
         str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-        for path in (ROOT / "docs").rglob("*.md")
+        for path in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "workshop").glob("*.md")]
     }
     held = {
         part: page
@@ -172,7 +172,9 @@ def test_what_a_choice_measured_is_stored():
     measured = [row for row in rows if row.endswith("measured |")]
     assert len(measured) > 5
     assert not [
-        row for row in measured if not re.search(r"\]\((results/|results\.md|scale\.md)", row)
+        row
+        for row in measured
+        if not re.search(r"\]\((results/|results\.md|scale\.md)|workshop/recorded\.md#", row)
     ]
 
 

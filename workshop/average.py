@@ -28,8 +28,8 @@ def average(first: Path, second: Path, share: float, output: Path) -> None:
     It is (1 - share) of the first model's weights and `share` of the second's.
 
     Raises:
-        InputError: a folder is not a model, the two differ in structure or vocabulary, or the share is
-            not within 0 to 1.
+        InputError: a folder is not a model, the two differ in structure or vocabulary, or the share
+            is not within 0 to 1.
     """
     if not 0 <= share <= 1:
         raise InputError(

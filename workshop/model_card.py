@@ -5,7 +5,7 @@ r"""Write the model card of a bundled model from its runs, results and probe.
         --corpus recipes/corpus/open.toml open/counts.json --results results.json --probe probe.json
         \ --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
 
-docs/model-card.md is the template, with fields such as $name. Results are files of
+workshop/model-card.md is the template, with fields such as $name. Results are files of
 `rejoinder evaluate --json`, and the probe is the output of `workshop/probe.py`. A model's
 fingerprint does not cover its card.
 """
@@ -28,7 +28,7 @@ from rejoinder.files import atomic_file
 from rejoinder.training.run import RunFolder, RunSummary, load_summary
 from workshop import probe as bias_probe
 
-TEMPLATE = Path(__file__).parent.parent / "docs" / "model-card.md"
+TEMPLATE = Path(__file__).parent / "model-card.md"
 
 
 @dataclass(frozen=True, kw_only=True)

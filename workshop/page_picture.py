@@ -5,6 +5,7 @@ python -m workshop.page_picture docs/page.png, with Chromium, playwright and the
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import shutil
 import socket
@@ -13,10 +14,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-from playwright.sync_api import sync_playwright
 
 import rejoinder
 from rejoinder.corpora.schema import Candidate
@@ -48,8 +47,17 @@ MESSAGE = "Somebody stole my crad. And when do you open?"
 SIZE = (1180, 760)
 
 
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command's words; None: those of the process."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("picture", type=Path, help="the file to write, a PNG")
+    return parser.parse_args(words)
+
+
 def main(picture: Path) -> None:
     """Build the index, serve it, write the message, and take the picture."""
+    from playwright.sync_api import sync_playwright
+
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder:
         candidates = [
@@ -103,4 +111,4 @@ def until_ready(address: str, seconds: float = 60.0) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(arguments().picture)

@@ -202,7 +202,7 @@ def _mended(text: str, page: Page) -> str:
 
     def named(link: re.Match[str]) -> str:
         target = (DOCS / page.file.src_path).parent.joinpath(link[2]).resolve()
-        if target.is_relative_to(DOCS) and target.name != "model-card.md":
+        if target.is_relative_to(DOCS):
             return link[0]
         if target.suffix == ".ipynb":
             return f"[{link[1]}]({'../' * page.file.src_path.count('/')}notebooks/{target.stem}.md)"

@@ -6,7 +6,8 @@ A figure is written once, in its file: the pages are made of the files alone. Wh
 stands beside it, and says so where the data differ. The folder's own folder `recorded` has what
 other commands printed: a file gives its title, what there is to say about it, the command, where
 and when it ran, and the table's columns and rows as they were. With `table_in`, a model card, the
-page links to the card instead of repeating the table.
+page links to the card instead of repeating the table. That page, `recorded.md`, is written into
+the workshop.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ CIRCUMSTANCES = ("date", "command", "cpu", "cores", "python", "torch")
 SECTIONS: dict[str, Section] = {**result_sections.SECTIONS, **reply_sections.SECTIONS}
 WIDTH = 110
 """Characters of a line of prose."""
+WORKSHOP = Path(__file__).parent
+RECORDED = "recorded.md"
 
 
-def write_results(folder: Path, output: Path) -> list[Path]:
+def write_results(folder: Path, output: Path, workshop: Path = WORKSHOP) -> list[Path]:
     """Write the pages of a folder's files, with their pictures as SVG; return what was written.
+
+    The page of recorded figures goes to `workshop`, all else to `output`.
 
     Raises:
         InputError: there is no file of figures.
@@ -44,7 +49,8 @@ def write_results(folder: Path, output: Path) -> list[Path]:
     figures = read_figures(folder)
     texts = pages(folder)
     output.mkdir(parents=True, exist_ok=True)
-    written = [output / name for name in texts]
+    paths = {name: (workshop if name == RECORDED else output) / name for name in texts}
+    written = list(paths.values())
     for name in figures:
         if name in SECTIONS and (panels := SECTIONS[name].panels):
             figure, axes = plots.new_grid(len(panels), 4.6 * len(panels), 3.6)
@@ -54,7 +60,7 @@ def write_results(folder: Path, output: Path) -> list[Path]:
             with atomic_file(written[-1]) as part:
                 plots.save_figure(figure, part, "svg")
     for name, text in texts.items():
-        with atomic_file(output / name) as part:
+        with atomic_file(paths[name]) as part:
             part.write_text(text, encoding="utf-8")
     return written
 
@@ -87,7 +93,7 @@ def pages(folder: Path) -> dict[str, str]:
             "These figures were copied by hand from the commands' output into"
             " benchmarks/results/recorded."
         )
-        texts["recorded.md"] = page("Recorded tables", about, read_figures(recorded))
+        texts[RECORDED] = page("Recorded tables", about, read_figures(recorded))
     return texts
 
 
@@ -140,7 +146,7 @@ def _linked_table(name: str, figures: Json) -> str:
     """Return a file's table, or a link to the model card that has it."""
     if "table_in" not in figures:
         return table(name, figures)
-    return f"The table is in the [model card](../../{figures['table_in']}).\n"
+    return f"The table is in the [model card](../{figures['table_in']}).\n"
 
 
 def table(name: str, figures: Json) -> str:
@@ -198,13 +204,19 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("folder", type=Path, help="files of figures, in recorded/ those copied")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write")
+    parser.add_argument(
+        "--workshop",
+        type=Path,
+        default=WORKSHOP,
+        help=f"folder of {RECORDED}. Default: the workshop",
+    )
     return parser.parse_args(words)
 
 
 def main() -> None:
     """Run from the shell."""
     options = arguments()
-    for path in write_results(options.folder, options.output):
+    for path in write_results(options.folder, options.output, options.workshop):
         print(path)
 
 

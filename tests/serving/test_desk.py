@@ -495,9 +495,9 @@ def send(url, values):
 
 
 def test_the_example_of_the_documentation_stands_between_two_desks(stand_in, tmp_path):
-    """It is run as it stands in docs/desks.md, before a stand-in for Zammad and `rejoinder desk`."""
-    text = (Path(__file__).parents[2] / "docs" / "desks.md").read_text(encoding="utf-8")
-    [code] = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    """It is run as it stands in docs/support-desk.md, before a stand-in for Zammad and `rejoinder desk`."""
+    text = (Path(__file__).parents[2] / "docs" / "support-desk.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"^```python\n(import hashlib.*?)^```$", text, re.DOTALL | re.MULTILINE)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     example = tmp_path / "zammad.py"

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLACES = ("*.md", "docs/**/*.md", "recipes/**/*.toml", "src/**/*.md", "weights/**/*.md")
+PLACES = (
+    "*.md",
+    "docs/**/*.md",
+    "recipes/**/*.toml",
+    "src/**/*.md",
+    "weights/**/*.md",
+    "workshop/*.md",
+)
 TEXTS = sorted(path for place in PLACES for path in ROOT.glob(place))
 COMMAND = re.compile(r"python -m (workshop\.\w+)([^`\"\n]*)")
 REMARK = re.compile(r"\s+#\s.*|\s{3,}\S.*")
@@ -36,6 +43,7 @@ def test_the_commands_are_found():
             "documentation",
             "match_deviation",
             "notebooks",
+            "page_picture",
             "probe",
             "results",
         )

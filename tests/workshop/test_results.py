@@ -1,4 +1,4 @@
-"""The pages of stored figures: made of the files alone, and the same as those in docs/."""
+"""The pages of stored figures: made of the files alone, and the same as those in docs/ and workshop/."""
 
 import json
 import sys
@@ -23,11 +23,9 @@ ROOT = Path(__file__).parents[2]
 STORED = read_figures(ROOT / "benchmarks" / "results")
 
 
-def test_the_pages_in_docs_are_those_of_the_stored_figures():
-    there = {
-        path.name: path.read_text(encoding="utf-8")
-        for path in (ROOT / "docs" / "results").glob("*.md")
-    }
+def test_the_stored_pages_are_those_of_the_stored_figures():
+    paths = [*(ROOT / "docs" / "results").glob("*.md"), ROOT / "workshop" / "recorded.md"]
+    there = {path.name: path.read_text(encoding="utf-8") for path in paths}
     command = "python -m workshop.results benchmarks/results -o docs/results"
     assert there == pages(ROOT / "benchmarks" / "results"), f"run: {command}"
     pictures = {f"{name}.svg" for name in STORED if name in SECTIONS and SECTIONS[name].panels}
@@ -79,18 +77,26 @@ def test_a_table_of_a_model_card_is_linked():
         "rows": [["1"]],
     }
     text = section("mine", recorded)
-    assert "[model card](../../weights/README.md)" in text
+    assert "[model card](../weights/README.md)" in text
     assert "| ms |" not in text
 
 
 def test_the_command_writes_pages_and_pictures(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
-    words = [str(ROOT / "benchmarks" / "results"), "-o", str(tmp_path)]
+    results, docs, workshop = (
+        ROOT / "benchmarks" / "results",
+        tmp_path / "docs",
+        tmp_path / "workshop",
+    )
+    workshop.mkdir()
+    words = [str(results), "-o", str(docs), "--workshop", str(workshop)]
     monkeypatch.setattr(sys, "argv", ["workshop.results", *words])
     main()
     told = capsys.readouterr().out.split()
-    assert told == [str(path) for path in write_results(ROOT / "benchmarks/results", tmp_path)]
-    assert (tmp_path / "quality.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert told == [str(path) for path in write_results(results, docs, workshop)]
+    assert (docs / "quality.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert {path.name for path in workshop.iterdir()} == {"recorded.md"}
+    assert not (docs / "recorded.md").exists()
 
 
 @pytest.mark.parametrize(

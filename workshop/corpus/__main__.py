@@ -2,7 +2,7 @@
 
     python -m workshop.corpus recipes/corpus/open.toml OPEN -o corpus --evaluation EVAL
 
-Nothing that is evaluated is trained on: see docs/pretraining.md.
+Nothing that is evaluated is trained on: see workshop/corpus.md.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def _texts(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     except (ValueError, AttributeError, TypeError) as error:  # UnicodeDecodeError is a ValueError
         raise InputError(
-            f"{file}: not a file of texts ({error}); see [[evaluation]] in docs/pretraining.md"
+            f"{file}: not a file of texts ({error}); see [[evaluation]] in workshop/corpus.md"
         ) from None
 
 

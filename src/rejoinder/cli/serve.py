@@ -226,7 +226,7 @@ def desk(
     ],
     kind: Annotated[
         Literal["chatwoot", "generic"],
-        typer.Option(help="Kind of desk; generic: any other, see docs/desks.md."),
+        typer.Option(help="Kind of desk; generic: any other, see docs/support-desk.md."),
     ] = "chatwoot",
     host: Host = "127.0.0.1",
     port: Annotated[

@@ -49,7 +49,7 @@ TEXT_WEIGHT = 0.25
 TEXT_WEIGHT_OF_TITLES = 1.0  # where no reply has an example
 SENTENCES_WEIGHT = 0.5
 """Of u where replies have neither titles nor examples, beside a text's weight of 1. More gains on
-questions, but loses in conversations; see docs/pretraining-log.md."""
+questions, but loses in conversations; see workshop/pretraining-log.md."""
 WHOLE_WEIGHT = 0.25
 PARTS_WEIGHT = 0.5
 """Weights of a reply's own text, and of all its sentences together, as examples of its
