@@ -78,6 +78,6 @@ def test_dotted_names_resolve():
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["families.FAMILIES", "packing.Nothing", "rejoinder.nowhere"])
+@pytest.mark.parametrize("name", ["families.KINDS", "packing.Nothing", "rejoinder.nowhere"])
 def test_a_stale_name_is_noticed(name):
     assert not is_there(name)
