@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
 def test_help_imports_typer_alone(folder, words):
     libraries, rooms = imported(folder, *words)
     assert libraries <= OF_TYPER
-    assert rooms == {"cli", "errors", "progress", "telemetry"}
+    assert rooms == {"cli", "errors", "memory", "progress", "telemetry"}
 
 
 def test_a_reply_imports_what_searches(folder):
