@@ -120,6 +120,7 @@ def _html_table(table: Table) -> str:
 
 
 def _svg(chart: Bars) -> str:
+    """Return stacked bars as SVG, each with a tip of its shares."""
     room = WIDTH / len(chart.bars)
     pieces = []
     for place, (label, shares) in enumerate(chart.bars):

@@ -174,6 +174,7 @@ class StageProgress:
 
 @contextlib.contextmanager
 def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
+    """Show a bar of rich with rate and time left."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

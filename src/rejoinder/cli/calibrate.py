@@ -95,6 +95,7 @@ def _figures(probabilities: Probabilities, right: Right) -> dict[str, Any]:
 
 
 def _text(result: Mapping[str, Any]) -> str:
+    """Return what a calibration found, as lines: thresholds, coverage and precision."""
     count = result["examples"]
     lines = [
         f"{count:,} examples; {result['without_right_reply']:,} have a reply that the index lacks",

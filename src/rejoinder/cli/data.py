@@ -167,6 +167,7 @@ def _explained(output: Path) -> Iterator[None]:
 def _survey(
     corpus: Corpus, files: Sequence[Input], settings: Any, reading: Reading, limit: int | None
 ) -> dict[str, Any]:
+    """Return what a survey of chats found: who wrote, how much, how many tokens."""
     from rejoinder.corpora.lines import BadLineError
     from rejoinder.corpora.pipeline.survey import survey
     from rejoinder.encoders.bundled import DEFAULT
@@ -193,6 +194,8 @@ def _survey(
 
 
 def _survey_text(result: Mapping[str, Any]) -> str:
+    """Return a survey as lines."""
+
     def spread(name: str, values: Mapping[str, int]) -> str:
         return (
             f"{name}: {values['median']:,} (median), {values['p95']:,} or less (95 %), "
@@ -234,6 +237,7 @@ def _survey_text(result: Mapping[str, Any]) -> str:
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:
+    """Return a build's summary as lines: counts of each split, drops, and what was cut."""
     from rejoinder.corpora.pipeline.summary import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]

@@ -172,6 +172,7 @@ def _processor_name() -> str:
 
 
 def _text(found: Mapping[str, Any]) -> str:
+    """Return what was found as lines: versions, processor, features, models, advice."""
     torch = found["torch"]
     processor = found["processor"]
     yes = {True: "yes", False: "no", None: "unknown"}

@@ -184,6 +184,7 @@ def _on_latest(opened: Index, change: Callable[[], T]) -> T:
 
 
 def _learned_text(result: Mapping[str, Any]) -> str:
+    """Return what was learned as lines."""
     if "forgotten" in result:
         return f"{result['forgotten']:,} learned examples were taken away\n{describe_text(result)}"
     learned = result["learned"]
@@ -335,6 +336,7 @@ def _describe_log(log: FeedbackLog, written: int | None, erased: Erased | None) 
 
 
 def _feedback_text(result: Mapping[str, Any]) -> str:
+    """Return a log's counts and settings as lines."""
     lines = [f"{result['log']}: {result['entries']:,} entries"]
     kinds = {
         "first": "the first reply was taken",

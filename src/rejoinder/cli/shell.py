@@ -114,6 +114,7 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 
 def _failure(error: BaseException, line: str) -> str:
+    """Return the line that tells an error to people; `line` is what it says itself."""
     for each in _chain(error):
         # Some libraries (safetensors, torch) wrap the system's error in one of their own and keep
         # only its text.

@@ -50,6 +50,7 @@ def json_values(
 def _built(
     events: Iterator[tuple[str, Any]], wanted: Collection[str], name: str
 ) -> Iterator[tuple[str, Any]]:
+    """Build the values at the wanted paths out of events; yield path and value."""
     import ijson
 
     depth = 0

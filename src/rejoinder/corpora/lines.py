@@ -257,6 +257,7 @@ def open_stream(
 
 
 def _open(path: Path, on_bytes: Advance | None, any_content: bool) -> IO[bytes]:
+    """Open a file as bytes, decompressed by its name or its first bytes."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the files in it")
     try:

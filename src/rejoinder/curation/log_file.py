@@ -222,6 +222,7 @@ _LEFT: list[sqlite3.Connection] = []  # open files that have moved away
 def _connect(
     path: Path, shown: Path, *, create: bool, wait: float | None = None
 ) -> sqlite3.Connection:
+    """Open a log, which may have to be made; refuse a foreign, newer or damaged one."""
     if create and not path.exists():
         _make(path, shown)
     if path.is_dir():

@@ -63,6 +63,7 @@ class ReplyMatcher:
         return self._cached(message) if exact is None else exact
 
     def _find(self, message: str) -> int | None:
+        """Compare a message with the replies that share its rarest words."""
         words = words_of(message)
         known = sorted(
             set(words) & self._postings.keys(), key=lambda word: len(self._postings[word])

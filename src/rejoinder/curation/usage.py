@@ -335,6 +335,7 @@ def _over_time(usage: Usage) -> list[Block]:
 
 
 def _lists(replies: Mapping[int, Candidate], usage: Usage) -> list[Block]:
+    """Return the report's tables of replies and messages."""
     reply = partial(reply_name, replies)
     groups = [
         (

@@ -264,6 +264,7 @@ class OnnxEncoder(TextEncoder):
     def _encode_ids(
         self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None
     ) -> FloatArray:
+        """Encode texts by their ids, those of like lengths together: (n, d)."""
         size = self.reduction_size if side == "reduction" else self.size
         vectors = np.zeros((len(lengths), size), dtype=np.float32)
         for rows in by_length(lengths, CHUNK_TOKENS):

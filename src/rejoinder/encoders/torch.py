@@ -111,6 +111,7 @@ class _Model(TruncationCounter):
     def _encode_ids(
         self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None
     ) -> FloatArray:
+        """Encode texts by their ids, in chunks of like lengths: (n, d)."""
         pieces = []
         places = []
         with torch.inference_mode():

@@ -368,6 +368,7 @@ def _rank_of(key: str, best: Sequence[tuple[str, float]]) -> int | None:
 def _result(
     task: RankingTask, found: IntArray, ks: Sequence[int], ambiguous: int, seconds: float, seed: int
 ) -> RankingResult:
+    """Return the figures of a task whose right candidates were found at some ranks."""
     *recall, mrr = estimates(_quantities(found, ks), task.units, seed=seed)
     return RankingResult(
         recall=dict(zip(ks, recall, strict=True)),

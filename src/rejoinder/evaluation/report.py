@@ -345,6 +345,7 @@ class ContextTable:
         return render(self._parts(), width or 200 + len(self.model) + len(self.data))
 
     def _parts(self) -> Iterator[RenderableType]:
+        """Yield what people see: which part of the context does how much."""
         yield Text(f"{self.model} on {self.data}")
         yield Text(describe(self.rows[0].result))
         if self.without_history:

@@ -160,6 +160,7 @@ def _one_of_n(examples: Sequence[Example], n: int, seed: int, copies: Copies) ->
 def _pooled(
     examples: Sequence[Example], pool: Iterable[str], key: Callable[[str], str]
 ) -> RankingTask:
+    """Return a task in which each example has all different texts of the pool."""
     texts: dict[str, str] = {}
     for text in pool:
         texts.setdefault(key(text), text)

@@ -259,6 +259,7 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
+    """Yield the texts and labels of a CSV file, by its header if it has one."""
     text = 0
     label = 1
     width = 0
@@ -309,6 +310,7 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
 
 
 def _object_rows(path: Path, part: str) -> Iterator[Row]:
+    """Yield the texts and labels of a part of a JSON object, or of its utterances."""
     content = _json(b"".join(open_pieces(path)), str(path))
     if isinstance(content, dict) and (utterances := _utterances(content)):
         for number, (text, label) in enumerate(utterances):

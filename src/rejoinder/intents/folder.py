@@ -171,6 +171,7 @@ def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
 def _open_encoders(
     folder: Path, records: Sequence[EncoderRecord], models: Sequence[str], device: str
 ) -> SentenceEncoder:
+    """Open what a classifier reads, where it was or where `models` says."""
     if models and len(models) != len(records):
         raise InputError(
             f"{folder} reads {len(records)} encoders, but {len(models)} were named;"
@@ -191,6 +192,7 @@ def _open_encoders(
 
 
 def _card(classifier: IntentClassifier) -> str:
+    """Return the model card of a classifier."""
     rejection = classifier.rejection
     encoder = classifier.encoder
     refused = (

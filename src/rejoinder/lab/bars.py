@@ -52,6 +52,7 @@ def draw_bars(table: Table) -> Figure:
 
 
 def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, str]) -> None:
+    """Draw the bars of a column, with their intervals."""
     highest = 0.0
     for place, (system, group) in enumerate(table.systems.items()):
         cell = table.cell(system, column)

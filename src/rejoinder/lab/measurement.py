@@ -204,6 +204,7 @@ class Measurement:
         task: RankingTask,
         opened: Callable[[], tuple[Ranker, Mapping[str, Any] | None]],
     ) -> Cell:
+        """Return a cell, computed or as its file has it."""
         key = hashlib.sha256(
             json.dumps([FORMAT, identity, task.fingerprint, column.seed]).encode()
         ).hexdigest()

@@ -108,6 +108,7 @@ class TablePlan:
     """The data sets, in the table's order."""
 
     def __post_init__(self) -> None:
+        """Refuse names that stand twice, and settings without a command."""
         for group in (self.row, self.column):
             names = [each.name for each in group.values()]
             if twice := next((name for name in names if names.count(name) > 1), None):

@@ -106,6 +106,8 @@ def _fix_positions(module: nn.Module) -> None:
 
 
 def _replace(module: nn.Module, packed: type[_PackedLinear | _Int8Linear]) -> None:
+    """Put packed layers in the place of those that compute the same."""
+
     def gated(layer: GatedLinear) -> nn.Module:
         return packed(
             layer.weight * GATE, None if layer.bias is None else layer.bias * GATE, "swish"

@@ -72,6 +72,7 @@ class Reduction(nn.Module):
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _reduce(self, tokens: Tensor, part: Tensor, segment: Segment) -> Tensor:
+        """Attend over the tokens of a segment, and sum them by the weights: (n, heads·d)."""
         n = segment.count
         length = segment.length
         heads = self.heads

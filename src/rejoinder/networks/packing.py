@@ -138,6 +138,7 @@ def pack(
 def _pack_rectangle(
     ids: IntArray, lengths: IntArray, padding_id: int, types: IntArray | None
 ) -> TokenBatch:
+    """Pack texts into one rectangle, as a card computes them."""
     shown = np.maximum(lengths, 1).astype(np.int64)  # tokens that count as real
     ends = np.cumsum(shown)
     starts = ends - shown

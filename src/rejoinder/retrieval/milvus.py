@@ -400,6 +400,7 @@ class FilteredStore:
 
 
 def _connect(folder: Path, record: StoreRecord) -> Any:
+    """Connect to Milvus, and load the collection of an index."""
     try:
         from pymilvus import MilvusClient
     except ImportError as error:

@@ -275,6 +275,7 @@ class IndexReader(Searcher):
         }
 
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
+        """Take over a manifest and its segments, at one instant for who reads."""
         gone = read_runs(manifest.deleted)
         end = 0
         rows: list[Rows] = []  # numbered through; see `Segment.position`

@@ -144,6 +144,7 @@ class Searcher(Searchable, Described):
         return self._find(queries, options or SearchOptions())
 
     def _find(self, queries: Queries, options: SearchOptions) -> list[list[Reply]]:
+        """Return replies to each conversation; ask for more candidates until k may be given."""
         if options.rerank or options.minimum_confidence is not None:
             raise InputError(
                 "an index alone has no slow ranker and no calibration; "

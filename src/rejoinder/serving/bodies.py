@@ -48,6 +48,7 @@ def json_route(form: type[Request]) -> type[APIRoute]:
 
 
 async def _answer_json(form: type[Request], endpoint: Callable[[Any], Any], request: Any) -> Any:
+    """Check a body by its form, and call the endpoint with it."""
     if not _JSON.fullmatch(dict(request.scope["headers"]).get(b"content-type", b"")):
         return error_answer(415, "send JSON, with the header Content-Type: application/json")
     body = await request.body()

@@ -388,6 +388,7 @@ class Guard:
             await respond(send, status, message)
 
     def _note(self, scope: Scope, exchange: Exchange) -> None:
+        """Log a request that has been answered, and count it."""
         seconds = time.perf_counter() - exchange.started
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if scope["method"] in METHODS else "other"

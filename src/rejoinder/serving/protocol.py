@@ -136,6 +136,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _parse(self) -> None:
+        """Give httptools what has come, in pieces, and stop at what is too much."""
         data = self._unparsed
         start = 0
         while (

@@ -202,6 +202,7 @@ class _Best:
             yield self._rescore(query)
 
     def _add(self, block: _Block) -> None:
+        """Let the rows of a block compete with the best so far."""
         if not block.single:  # a softmax costs more than finding a floor first
             for query in np.flatnonzero(np.isneginf(self.floor)).tolist():
                 self._guess_floor(block, query)

@@ -148,6 +148,7 @@ class _Preparation:
         self.splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
 
     def run(self) -> Prepared:
+        """Prepare vocabulary, ids and candidates of all data, or take what is there."""
         first = self.sets[0]
         others = self.sets[1:]
         needed: dict[Split, list[Path]] = {"train": self.sets, "valid": self.valid}
@@ -211,6 +212,7 @@ class _Preparation:
         return tokenizer
 
     def store(self, data: Path, digest: str, split: Split, tokenizer: Tokenizer) -> TokenStore:
+        """Return the ids of a split, tokenised or as they were written before."""
         recipe = self.recipe
         config = parse_config(self.recipe.model)
         length = recipe.text.max_length
@@ -262,6 +264,7 @@ class _Preparation:
             self.display.note(f"{data}: {share} fill {cut}")
 
     def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
+        """Return vectors of the vocabulary's subwords by pretrained ones of words."""
         name = self.recipe.init.words
         seed = self.recipe.seed
         if not isinstance(tokenizer, Subwords):

@@ -193,6 +193,7 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
 
 
 def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
+    """Return what a stage that ranks cannot have; None: nothing."""
     kind = recipe.model["kind"]
     joined = family(kind).packing == "joined"
     whole = family(kind).dialogue is not None
@@ -228,6 +229,7 @@ def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
 
 
 def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
+    """Return what a stage of masked language modelling cannot have; None: nothing."""
     wanted: dict[str, tuple[Any, Any]] = {
         "validation.examples": (recipe.validation.examples, 0),
         "loss.smoothing": (recipe.loss.smoothing, 0.0),

@@ -397,6 +397,7 @@ def _cell(value: Any) -> Any:
 
 
 def _parquet(sample: Sample, choice: Choice, known: Set[str], reading: Reading | None) -> Table:
+    """Open a Parquet file as a table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -54,6 +54,7 @@ def paragraphs(text: str, media: Collection[str] = ("file", "image", "category")
 
 
 def _without_markup(text: str, media: Collection[str]) -> str:
+    """Return a text without comments, templates, tables, references and media."""
     out: list[str] = []
     opened: list[tuple[str, int]] = []  # what is open, and how long `out` was before it
     unended: set[str] = set()  # tags that are never closed from here on: not looked for twice

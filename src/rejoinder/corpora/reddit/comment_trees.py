@@ -132,6 +132,7 @@ def _read(
 
 
 def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
+    """Return comments as columns, each with its state: kept, or why it is not."""
     names = pa.array([line.id for line in lines], _TEXT)
     links = pa.array([line.link_id for line in lines], _TEXT)
     # Null in some dumps for an answer to the submission.

@@ -151,6 +151,7 @@ def _columns(sample: Sample, choice: Choice) -> tuple[str, ...]:
 
 
 def _unknown(sample: Sample, holds: str) -> str:
+    """Return what a file seems to hold, and which forms are read instead."""
     kinds = {
         "text": "plain text" if sample.text else "text",
         "yaml": "YAML",

@@ -164,6 +164,7 @@ def onnx_folder(
 
 
 def _write_programs(module: SharedTrunk, folder: Path) -> None:
+    """Write a program for the trunk, each head and the reading of history."""
     ids = torch.ones(3, 9, dtype=torch.int64)
     mask = torch.ones(3, 9, dtype=torch.bool)
     texts = ("count", "length")

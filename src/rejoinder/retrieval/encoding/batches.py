@@ -189,6 +189,7 @@ def read_as(replies: Iterable[Candidate], *, plain: bool) -> list[Candidate]:
 def _encoded(
     batches: Lines, encoder: DualEncoder, engine: Engine | None, head: Head | None
 ) -> Iterator[Batch]:
+    """Encode batches here, or on an engine's workers, in order."""
     if engine is None:
         for lines, candidates in batches:
             texts = [candidate.text for candidate in candidates]

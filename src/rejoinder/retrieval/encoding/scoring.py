@@ -201,6 +201,7 @@ def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatAr
 
 
 def _fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatArray]:
+    """Fit whitening, discriminants and regression; see the module."""
     share = NONE_WEIGHT * float(views.weights.sum()) / len(background)
     whitening = whitening_matrix(
         np.concatenate([views.vectors, background]),

@@ -66,6 +66,7 @@ class Address:
                 return
 
     def _post_once(self, path: str, body: bytes, headers: Mapping[str, str], end: float) -> None:
+        """Post a body; the whole exchange ends at `end`."""
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         port = self._parts.port or kind.default_port

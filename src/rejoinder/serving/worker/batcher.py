@@ -97,6 +97,7 @@ class Batcher:
         self._thread.shutdown()
 
     async def _work(self) -> None:
+        """Compute what waits, batch after batch."""
         loop = asyncio.get_running_loop()
         after_several = False
         while await self._arrival.wait():

@@ -87,6 +87,7 @@ class ComputingProcess:
             return error
 
     def _watch(self) -> None:
+        """Start another process whenever this one has ended by itself."""
         while True:
             wait([self._process.sentinel])
             self._process.join()
@@ -131,6 +132,7 @@ def _send_and_receive(pipe: Connection, jobs: Sequence[Job]) -> list[Any]:
 def _serve(
     sources: Sources, pipes: dict[Lane, Connection], open_pipe: Connection, reopen: bool
 ) -> None:
+    """Answer jobs until the pipes are closed: the main function of the process."""
     # meant for the server, which finishes what it has accepted
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):

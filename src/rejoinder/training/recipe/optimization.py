@@ -331,6 +331,7 @@ class _RowUpdates(torch.optim.Optimizer):
         return loss
 
     def _update_rows(self, group: dict[str, Any], table: nn.Parameter) -> None:
+        """Update only the rows of a table that have a gradient."""
         assert table.grad is not None
         gradient = table.grad.coalesce()
         rows = gradient.indices()[0]

@@ -125,6 +125,7 @@ def _definitions(tree: Any, _: list[str]) -> Iterator[Candidate]:
 
 
 def _headings(tree: Any, notes: list[str]) -> Iterator[Candidate]:
+    """Yield a reply for each heading that asks, with the text below it."""
     for besides in tree.xpath(_BESIDES):
         besides.drop_tree()
     bold = "//p[count(*)=1][strong or b][not(normalize-space(text()))]"

@@ -34,6 +34,8 @@ def read_dialogflow_cx(sample: Sample, choice: Choice, reading: Reading) -> Iter
 
 
 def _read(sample: Sample, reading: Reading) -> Iterator[Candidate]:
+    """Yield the replies of an agent's flows."""
+
     def content(name: str) -> dict[str, Any]:
         source = Source(sample.source.path, name)
         try:
@@ -80,6 +82,7 @@ def _of_route(
     phrases: Mapping[str, Mapping[str, list[str]]],
     reading: Reading,
 ) -> Iterator[Candidate]:
+    """Yield a route's reply in each language, with the phrases of its intent."""
     intent = str(route["intent"])
     languages = _messages(route.get("triggerFulfillment"))
     if not languages:

@@ -34,6 +34,7 @@ def read_dialogflow(sample: Sample, choice: Choice, reading: Reading) -> Iterato
 
 
 def _read_dialogflow(sample: Sample, reading: Reading) -> Iterator[Candidate]:
+    """Yield the replies of an agent's intents."""
     phrases: dict[str, dict[str, list[str]]] = {}  # by intent and language
     intents = {}
     for name in filter(_INTENT.search, sample.members):

@@ -83,6 +83,7 @@ def read_messenger(sample: Sample, choice: Choice, reading: Reading) -> Iterator
 
 
 def _chat(files: Sequence[Source], encoding: str, reading: Reading) -> Chat:
+    """Return the chat of an export's files, in the order of time."""
     chat = Chat(endless=True)
     for file in files:
         wanted = {"messages.item", "title", "threadName"}

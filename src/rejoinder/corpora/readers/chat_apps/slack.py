@@ -49,6 +49,7 @@ def read_slack(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cha
 def _channel(
     name: str, files: list[Source], names: dict[str, str], reading: Reading
 ) -> Iterator[Chat]:
+    """Yield a channel's stream of messages, and each of its threads."""
     stream = Chat(name=name, endless=True)
     threads: dict[str, Chat] = {}
     for file in files:

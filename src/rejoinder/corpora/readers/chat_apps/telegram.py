@@ -40,6 +40,7 @@ def read_telegram(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
 
 
 def _chat(record: dict[str, Any], owner: str, reading: Reading) -> Chat:
+    """Return a chat of an export; `owner` is who exported it."""
     name = str(record.get("name") or "")
     chat = Chat(name=name, endless=True)
     messages = record.get("messages")

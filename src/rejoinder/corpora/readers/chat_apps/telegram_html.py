@@ -43,6 +43,7 @@ def read_telegram_html(sample: Sample, choice: Choice, reading: Reading) -> Iter
 
 
 def _read_page(file: Source, encoding: str, chat: Chat, reading: Reading) -> None:
+    """Add the messages of a page to a chat."""
     tree = parse_html(file.text(encoding, reading))
     if tree is None:
         raise InputError(f"{file} holds no HTML with a text")

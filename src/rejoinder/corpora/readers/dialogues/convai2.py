@@ -168,6 +168,7 @@ def _parse_convai2(number: int, line: str) -> list[tuple[int, list[str], list[_R
 def _convai2_examples(
     personas: list[str], rows: list[_Row], path: Path, reading: Reading, settings: Convai2Settings
 ) -> Iterator[Example]:
+    """Yield the examples of a dialogue, after the persona that the settings name."""
     spoken = (text for row in rows for text in (row.message, row.response) if text)
     thread = content_thread(itertools.islice(spoken, 2))
     lines = " ".join(line for line in personas if line.startswith(_SIDES[settings.personas]))

@@ -70,6 +70,7 @@ def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterato
 def _dstc7_examples(
     record: Mapping[str, Any], known: Mapping[str, Mapping[str, str]], reading: Reading
 ) -> Iterator[Example]:
+    """Yield a record's examples, one for each right answer, with its candidates."""
     name = _id(record.get("example-id"), "example-id")
     said = [
         text_of(message.get("utterance"), f"messages-so-far[{place}].utterance")

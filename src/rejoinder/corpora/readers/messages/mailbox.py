@@ -48,6 +48,7 @@ def read_mailbox(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
 
 
 def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
+    """Yield the threads of a mailbox, by Message-ID and by subject."""
     names = [name for name in sample.members if name.lower().endswith(_MAIL_FILES)]
     files = [Source(sample.source.path, name) for name in names] or [sample.source]
     chats: dict[str, Chat] = {}
