@@ -73,6 +73,27 @@ def test_every_door_finds_the_same_replies(index, server, monkeypatch, capsys, m
     assert positions(json.loads(asyncio.run(ask()).content[0].text)) == wanted
 
 
+def test_every_door_says_that_a_message_is_of_another_language(index, server, monkeypatch, capsys):
+    message = "Wo bleibt denn meine Bestellung von letzter Woche?"
+    monkeypatch.setattr(sys, "argv", ["rejoinder", "reply", str(index.folder), message, "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    told = json.loads(capsys.readouterr().out)
+    assert (told["replies"], told["reason"]) == ([], "language")
+
+    answer = server.post("/v1/replies", json={"messages": [message]}).json()
+    assert (answer["replies"], answer["reason"]) == ([], "language")
+    assert answer["notes"]["language"] == "unknown"
+
+    async def ask():
+        async with Client(make_server(index)) as client:
+            return await client.call_tool("suggest_replies", {"messages": [message]})
+
+    offered = json.loads(asyncio.run(ask()).content[0].text)
+    assert (offered["replies"], offered["reason"]) == ([], "language")
+    assert IndexSearcher(index).find([message]) == []
+
+
 @pytest.mark.parametrize("messages", CONVERSATIONS, ids=["message", "conversation", "mail"])
 def test_a_desk_suggests_the_best_of_them(index, messages):
     wanted = index.search([messages], SUGGESTED, no_repeat=True)[0]
