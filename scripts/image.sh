@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 MIRROR=${MIRROR:-http://deb.debian.org/debian} SUITE=${SUITE:-bookworm} PORT=${PORT:-8791} IMAGE=rejoinder
-MOST_MB=500
+MOST_MB=430
 export BUILDAH_ISOLATION=chroot
 
 for tool in buildah mmdebstrap; do

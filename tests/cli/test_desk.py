@@ -12,7 +12,7 @@ def without_keys(monkeypatch):
 @pytest.mark.usefixtures("without_keys")
 def test_what_cannot_work_is_refused(refused, tmp_path):
     index = tmp_path / "index"
-    refused("desk", index, "--desk", "file:///etc", said="no address of a desk")
+    refused("desk", index, "--desk", "file:///etc", said="not an address of a desk")
     refused("desk", index, "--desk", "https://desk.example", said="REJOINDER_DESK_TOKEN")
     generic = ("--kind", "generic", "--desk", "https://desk.example")
     refused("desk", index, *generic, "--host", "0.0.0.0", said="REJOINDER_DESK_SECRET")

@@ -203,7 +203,7 @@ def test_files_that_are_no_log_and_logs_of_later_versions_are_refused(log):
     log.path.unlink()
     with sqlite3.connect(log.path) as other:
         other.execute("CREATE TABLE entry (id)")
-    with pytest.raises(InputError, match="no log of Rejoinder"):
+    with pytest.raises(InputError, match="not a log of Rejoinder"):
         log.append([entry(0)])
     log.path.unlink()
     log.append([entry(0)])

@@ -132,4 +132,4 @@ def test_files_that_hold_no_replies_are_refused(client, name, content, status, s
 
 def test_what_is_no_base64_is_refused(client):
     answer = client().post("/v1/import", json={"name": "a.txt", "content": "???"})
-    assert (answer.status_code, "no base64" in answer.text) == (400, True)
+    assert (answer.status_code, "not base64" in answer.text) == (400, True)
