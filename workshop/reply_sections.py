@@ -68,7 +68,7 @@ def _desk(figures: Json) -> Rows:
     return [head, *rows]
 
 
-_ROWS = ("clean", "mail 60", "mail 120", "mail 200", "typo 1", "typo 2", "burst", "emoji", "two")
+_ROWS = ("clean", "mail 60", "mail 120", "mail 200", "typo 1", "typo 2", "burst", "emoji", "quote", "two")
 
 
 def _messages(figures: Json) -> Rows:
@@ -76,7 +76,7 @@ def _messages(figures: Json) -> Rows:
     head = ["", *_ROWS, "foreign", "gibberish"]
     rows = []
     for faq, systems in figures["results"].items():
-        if faq == "denials":
+        if faq in ("denials", "emoji pairs"):
             continue
         for system, row in systems.items():
             cells = [number(row[key], 1) if key in row else "" for key in (*_ROWS, *refused)]
@@ -84,6 +84,8 @@ def _messages(figures: Json) -> Rows:
     for system, row in figures["results"]["denials"].items():
         both = f"{number(row['opposite'], 1)}; {number(row['kept'], 1)}"
         rows.append([f"denied; kept: {system}", both, *[""] * (len(head) - 2)])
+    for system, row in figures["results"]["emoji pairs"].items():
+        rows.append([f"emoji pairs: {system}", number(row["right"], 1), *[""] * (len(head) - 2)])
     return [head, *rows]
 
 
@@ -119,11 +121,11 @@ SECTIONS = {
     "messages": Section(
         "Messages as customers write them",
         "Messages that get their reply first, in %: clean, in mails of so many words, with one and"
-        " two typos in the longest word, in bursts, with an emoji, two questions that both get"
-        " theirs; and foreign and random messages that get none. `plain`: read as they come, as"
+        " two typos in the longest word, in bursts, with an emoji, below a quoted mail, two"
+        " questions that both get theirs; and foreign and random messages that get none. `plain`: read as they come, as"
         " by earlier versions. BM25 and character n-grams give the nearest question's. Last rows:"
         " messages that deny what a reply answers and get it with a confidence above 0.5, and"
-        " requests with other negators that get theirs.",
+        " requests with other negators that get theirs; then replies known by one emoji each.",
         _messages,
     ),
     "examples": Section(
