@@ -68,7 +68,8 @@ def _desk(figures: Json) -> Rows:
     return [head, *rows]
 
 
-_ROWS = ("clean", "mail 60", "mail 120", "mail 200", "typo 1", "typo 2", "burst", "emoji", "quote", "two")
+_MAILS = ("mail 60", "mail 120", "mail 200")
+_ROWS = ("clean", *_MAILS, "typo 1", "typo 2", "burst", "emoji", "quote", "two")
 
 
 def _messages(figures: Json) -> Rows:
@@ -122,8 +123,8 @@ SECTIONS = {
         "Messages as customers write them",
         "Messages that get their reply first, in %: clean, in mails of so many words, with one and"
         " two typos in the longest word, in bursts, with an emoji, below a quoted mail, two"
-        " questions that both get theirs; and foreign and random messages that get none. `plain`: read as they come, as"
-        " by earlier versions. BM25 and character n-grams give the nearest question's. Last rows:"
+        " questions that both get theirs; and foreign and random messages that get none. `plain`:"
+        " read as they come, as by earlier versions. BM25 and character n-grams give the nearest question's. Last rows:"
         " messages that deny what a reply answers and get it with a confidence above 0.5, and"
         " requests with other negators that get theirs; then replies known by one emoji each.",
         _messages,
