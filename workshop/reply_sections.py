@@ -126,7 +126,8 @@ SECTIONS = {
         " questions that both get theirs; and foreign and random messages that get none. `plain`:"
         " read as they come, as by earlier versions. BM25 and character n-grams give the nearest"
         " question's. Last rows: messages that deny what a reply answers and get it with a"
-        " confidence above 0.5, and requests with other negators that get theirs; then replies known by one emoji each.",
+        " confidence above 0.5, and requests with other negators that get theirs; then replies"
+        " known by one emoji each.",
         _messages,
     ),
     "examples": Section(
