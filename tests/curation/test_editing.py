@@ -49,7 +49,7 @@ def test_an_edited_text_is_encoded_and_keeps_its_position(editor, index):
     assert dict(again)[3].title == "zebra"
     assert [position for position, _ in again] == [0, 1, 2, 3]
     fresh = Index.build(WordEncoder(), [reply for _, reply in again], index.folder.parent / "fresh")
-    np.testing.assert_allclose(again.responses([3]), fresh.responses([3]), atol=1e-6)
+    np.testing.assert_allclose(again.vectors([3], of_texts=True), fresh.vectors([3], of_texts=True), atol=1e-6)
 
 
 @pytest.mark.parametrize("encoder", [WordEncoder])

@@ -137,9 +137,9 @@ def test_typos_find_what_the_words_find(index):
 
 
 def test_the_words_of_new_replies_are_known_at_once(index):
-    assert index.speller().correct("your zyrkonai lamp")[1] == ()
+    assert index.spelling()().correct("your zyrkonai lamp")[1] == ()
     index.add(["The zyrkonia is a lamp."])
-    assert index.speller().correct("your zyrkonai lamp")[0] == "your zyrkonia lamp"
+    assert index.spelling()().correct("your zyrkonai lamp")[0] == "your zyrkonia lamp"
 
 
 def test_a_reply_to_the_opposite_gives_way(tmp_path):
@@ -180,7 +180,7 @@ def test_two_questions_have_two_answers(index):
 
 def test_notes_say_how_a_message_was_read(index):
     def notes(text):
-        return read_parts([text], None, index.speller).message.notes()
+        return read_parts([text], None, index.spelling()).message.notes()
 
     assert notes("where is my order") == {}
     assert notes("when do you oepn") == {"corrected": {"oepn": "open"}}

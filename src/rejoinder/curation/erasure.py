@@ -56,6 +56,6 @@ def _unlearn(index: Index, contexts: Collection[str]) -> int:
     changed = {at: reply for at, reply in new.items() if reply is not old[at]}
     if changed:
         index.edit(changed)
-    elif index.has_deleted(lambda reply: unlearn(reply, contexts) is not reply):
+    elif any(unlearn(reply, contexts) is not reply for _, reply in index.candidates(deleted=True)):
         index.compact()
     return sum(len(old[at].learned) - len(reply.learned) for at, reply in changed.items())

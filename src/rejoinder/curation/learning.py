@@ -106,7 +106,7 @@ def forget(index: Index, log: FeedbackLog) -> int:
     count = sum(len(reply.learned) for _, reply in index)
     if changes:
         index.edit(changes)
-    elif index.has_deleted(lambda reply: bool(reply.learned)):
+    elif any(reply.learned for _, reply in index.candidates(deleted=True)):
         index.compact()  # the files would keep them
     log.forget()
     return count

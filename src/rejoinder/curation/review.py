@@ -148,7 +148,7 @@ def misplaced(index: Index) -> tuple[Mistake, ...]:
     views = encode_replies(encoder, read, plain=False)
     words = ViewWords(read, views, background())
     held_out = scoring.hold_out(
-        views, encode_background(encoder), index.responses(positions), words
+        views, encode_background(encoder), index.vectors(positions, of_texts=True), words
     )
     if held_out is None:
         return ()

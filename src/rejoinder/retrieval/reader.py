@@ -205,14 +205,17 @@ class IndexReader(Searcher):
     def __len__(self) -> int:
         return sum(rows.present for rows in self._rows)
 
-    def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
-        """Yield positions, from `first` on, and their replies."""
+    def candidates(
+        self, first: int = 0, *, deleted: bool = False
+    ) -> Iterator[tuple[int, Candidate]]:
+        """Yield positions, from `first` on, and their replies.
+
+        With `deleted` those that were deleted, as long as the files hold them.
+        """
         check_count("first", first, 0)
         for segment, rows in zip(self._segments, self._rows, strict=True):
-            for row in range(segment.record.count):
-                if segment.position(row) >= first and (
-                    rows.deleted is None or not rows.deleted[row]
-                ):
+            for row in np.flatnonzero(rows.gone == deleted).tolist():
+                if segment.position(row) >= first:
                     yield segment.position(row), segment.candidate(row)
 
     def snapshot(self) -> IndexReader:
@@ -236,27 +239,15 @@ class IndexReader(Searcher):
             self._refuse_gone(known)
         return segment.candidate(row)
 
-    def has_deleted(self, matches: Callable[[Candidate], bool]) -> bool:
-        """Return whether the files still hold a deleted reply that matches."""
-        return any(
-            matches(segment.candidate(row))
-            for segment, rows in zip(self._segments, self._rows, strict=True)
-            if rows.deleted is not None
-            for row in np.flatnonzero(rows.deleted).tolist()
-        )
+    def vectors(self, positions: Iterable[int], *, of_texts: bool = False) -> FloatArray:
+        """Return the vectors of the replies at some positions, float32 (n, d).
 
-    def vectors(self, positions: Iterable[int]) -> FloatArray:
-        """Return the vectors of the replies at some positions, float32 (n, d)."""
+        `of_texts`: the encodings of their texts alone.
+        """
         known = self._known(positions)
         self._refuse_gone(np.array(known, dtype=np.int64))
-        rows = [self._row(position) for position in known]
+        rows = [self._row(position, responses=of_texts) for position in known]
         return np.stack(rows) if rows else np.zeros((0, self.manifest.size), np.float32)
-
-    def responses(self, positions: Iterable[int]) -> FloatArray:
-        """Return the encodings of the texts at some positions, float32 (n, d); see `vectors`."""
-        known = self._known(positions)
-        self._refuse_gone(np.array(known, dtype=np.int64))
-        return np.stack([self._row(position, responses=True) for position in known])
 
     @property
     def model(self) -> DualEncoder:

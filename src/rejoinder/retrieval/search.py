@@ -270,9 +270,9 @@ class Searcher(Searchable, Described):
 
     def spelling(self) -> Spelling:
         """Return what reads messages as English; None where the model reads other languages."""
-        return None if is_multilingual(self._model()) else self.speller
+        return None if is_multilingual(self._model()) else self._make_speller
 
-    def speller(self) -> Speller:
+    def _make_speller(self) -> Speller:
         """Return what corrects messages, by the words of the replies, titles and examples."""
         known = self._speller
         if known is None or known[0] is not self.manifest:
