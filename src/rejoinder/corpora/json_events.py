@@ -75,7 +75,10 @@ class JsonPath:
         """Return the path of the next event; InputError: nested too deep."""
         if event.startswith("end_"):
             return self._stack.pop()[1]
-        is_object, base = self._stack[-1] if self._stack else (False, "")
+        is_object = False
+        base = ""
+        if self._stack:
+            is_object, base = self._stack[-1]
         if event == "map_key":
             self._key = value
             return base

@@ -143,7 +143,10 @@ class Index(IndexReader):
         given = with_questions(replies) if isinstance(replies, Mapping) else replies
         with contextlib.ExitStack() as stack:
             if folder is None:
-                temporary = tempfile.TemporaryDirectory(prefix="rejoinder-")
+                # Windows removes no file that a snapshot has open.
+                temporary = tempfile.TemporaryDirectory(
+                    prefix="rejoinder-", ignore_cleanup_errors=True
+                )
                 folder = Path(stack.enter_context(temporary), "index")
             place = Path(folder)
             plain = not as_written

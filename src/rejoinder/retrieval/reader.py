@@ -214,7 +214,7 @@ class IndexReader(Searcher):
         """
         check_count("first", first, 0)
         for segment, rows in zip(self._segments, self._rows, strict=True):
-            for row in np.flatnonzero(rows.gone == deleted).tolist():
+            for row in map(int, np.flatnonzero(rows.gone == deleted)):
                 if segment.position(row) >= first:
                     yield segment.position(row), segment.candidate(row)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
-OF_CALLS = (404, 507)  # beside them, of what is called with a body or below /v1
+OF_CALLS = (404, 507)  # beside them, of what is below /v1, /v2 and /admin
 _OF_FASTAPI = ("HTTPValidationError", "ValidationError")
 
 

@@ -59,7 +59,9 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         form = "JSON"
     else:
         table = open_table(sample, choice, KNOWN, reading)
-        names, rows, form = table.names, iter(table.rows), table.form
+        names = table.names
+        rows = iter(table.rows)
+        form = table.form
     columns = columns_of(names, WORDS, choice, str(source))
     if missing := [role for role in _NEEDED if role not in columns]:
         raise InputError(

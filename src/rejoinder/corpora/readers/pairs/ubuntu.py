@@ -70,10 +70,10 @@ def read_ubuntu(path: Path, reading: Reading, settings: UbuntuSettings) -> Itera
                 turns, name=name, thread=thread, source="ubuntu", reading=reading
             )
         else:
-            candidates, label = ((response, *others), 0) if others else ((), None)
-            yield Example(
-                reading.newest(messages), response, name, thread, "ubuntu", candidates, label
-            )
+            newest = reading.newest(messages)
+            candidates = (response, *others) if others else ()
+            label = 0 if others else None
+            yield Example(newest, response, name, thread, "ubuntu", candidates, label)
 
 
 def _choices(path: Path, reading: Reading) -> Iterator[tuple[int, str, Sequence[str]]]:
