@@ -15,7 +15,11 @@ export PIP_NO_INPUT := 1
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check docs image release bench lock clean python
+.PHONY: help demo test test-stores test-slow check docs image release bench lock clean python
+
+IN_POSTGRES := $(addprefix tests/,curation/test_choices.py curation/test_editing.py curation/test_learning.py \
+    curation/test_usage.py curation/test_erasure.py curation/test_feedback.py retrieval/test_changes.py \
+    retrieval/test_where.py retrieval/test_messages.py serving/test_edits.py serving/test_feedback.py)
 
 help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r verb does; do \
@@ -26,11 +30,18 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train baselines bert languages ann milvus serve onnx plots demo docs langchain haystack spacy mcp notebooks clients
+	@$(INSTALL) dev train baselines bert languages ann milvus postgres serve onnx plots demo docs langchain haystack spacy mcp notebooks clients
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
+	@[ -n "$(ARGS)" ] || $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" --store postgres $(IN_POSTGRES)
+
+test-stores: python  ## run the tests of an index against PostgreSQL and milvus-lite too (half an hour)
+	@$(INSTALL) dev train baselines bert languages ann milvus postgres serve onnx plots demo mcp
+	@for store in postgres milvus; do \
+	    $(BIN)/python -m pytest -n auto --dist loadfile -m "not gpu" --store $$store \
+	    tests/retrieval tests/curation tests/serving tests/integrations || exit 1; done
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
-	@$(INSTALL) dev train baselines encoders languages ann milvus serve plots demo cluster onnx bench
+	@$(INSTALL) dev train baselines encoders languages ann milvus postgres serve plots demo cluster onnx bench
 	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m "(slow or hypothesis) and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
@@ -50,13 +61,13 @@ release: python  ## build wheels, sdist and SBOM into dist, and try the wheel in
 	@PYTHON="$(ANY_PYTHON)" bash scripts/release.sh
 
 bench: python  ## run every benchmark beside its peers; figures go to benchmarks/results
-	@$(INSTALL) bench train baselines languages ann milvus serve demo
+	@$(INSTALL) bench train baselines languages ann milvus postgres serve demo
 	@failed=""; for script in $$(grep -l '^if __name__ == "__main__"' benchmarks/*.py); do \
 	    printf '\n%s\n' "$$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; done; \
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train baselines encoders languages bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy mcp notebooks clients
+	@$(INSTALL) dev train baselines encoders languages bert ann milvus postgres serve onnx plots demo bench cluster docs langchain haystack spacy mcp notebooks clients
 	@$(BIN)/python -m uv pip freeze --exclude-editable --exclude pip >constraints.new
 	@{ grep '^#' constraints.txt; sed 's/+.*//' constraints.new; } >constraints.all
 	@mv constraints.all constraints.txt && rm constraints.new

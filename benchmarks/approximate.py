@@ -133,7 +133,7 @@ def measure(
     direct, index = faiss.read_index(str(graph)), Index.open(place, encoder)
     record = index.manifest.approximate
     assert record is not None
-    faiss_index: Any = index._faiss
+    faiss_index: Any = index._named
     opening, _ = timed(lambda: faiss_index.file)
     parameters = faiss.SearchParametersHNSW(efSearch=record.effort)
     options = SearchOptions(k=MEASURED_AT, distinct=False)

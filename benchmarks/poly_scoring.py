@@ -90,7 +90,7 @@ class Data:
         self.random = np.random.default_rng(0)
         self.topics = self.random.standard_normal((TOPICS, size), dtype=np.float32)
         self.rows = self._around(self.random.integers(0, TOPICS, count), 0.5)
-        self.segments = [Rows(0, self.rows, None, longest_of(self.rows))]
+        self.segments = [Rows.of(0, self.rows, None, longest_of(self.rows))]
 
     def contexts(self, count: int, m: int) -> FloatArray:
         """(count, m, d): the vectors of a context share its topic."""

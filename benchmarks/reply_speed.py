@@ -163,7 +163,7 @@ class Indexed:
             (count, example.shape[1]), dtype=np.float32
         )
         vectors *= np.linalg.norm(example) / np.linalg.norm(vectors, axis=1, keepdims=True)
-        self.segments = [Rows(0, vectors, None, longest_of(vectors))]
+        self.segments = [Rows.of(0, vectors, None, longest_of(vectors))]
 
     def encode(self, context: Context) -> FloatArray | ContextVectors:
         """The context's vector or vectors."""

@@ -18,6 +18,27 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # read when torch is imported
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 
 
+pytest_plugins = ["tests.stores"]
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--store", choices=("folder", "postgres", "milvus"), default="folder", help="where indexes are kept"
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--store") != "folder":  # a build takes a tenth of a second there
+        settings.register_profile("few", derandomize=True, deadline=None, max_examples=5)
+        settings.load_profile("few")
+
+
+def pytest_runtest_setup(item):
+    chosen = item.config.getoption("--store")
+    if chosen != "folder" and item.get_closest_marker("folder"):
+        pytest.skip(f"looks at the files of a folder, not at {chosen}")
+
+
 @pytest.fixture(autouse=True)
 def _no_other_weights(monkeypatch):
     """Names of models are the same wherever another package with weights is installed."""

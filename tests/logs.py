@@ -5,7 +5,7 @@ from rejoinder.curation.outcomes import Recorder
 
 
 def log_of(index):
-    return FeedbackLog(index.folder)
+    return FeedbackLog(index.store)
 
 
 def recorder(index):

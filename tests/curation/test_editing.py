@@ -45,7 +45,7 @@ def test_an_edited_text_is_encoded_and_keeps_its_position(editor, index):
     change = editor.edit(3, text="Your zebra stands outside.", title="zebra")
     assert (change.kind, change.before[3], change.after[3].text) == ("edit", REPLIES[3], "Your zebra stands outside.")
     assert best(index, "zebra outside") == 3
-    again = Index.open(index.folder, WordEncoder(), verify=True)
+    again = Index.open(index.store, WordEncoder(), verify=True)
     assert dict(again)[3].title == "zebra"
     assert [position for position, _ in again] == [0, 1, 2, 3]
     fresh = Index.build(WordEncoder(), [reply for _, reply in again], index.folder.parent / "fresh")
@@ -100,8 +100,8 @@ def test_additions_and_retirements_are_undone(editor, index):
     assert dict(index)[0] == REPLIES[0]
     editor.undo(back.id)
     assert 0 not in dict(index)
-    assert best(Index.open(index.folder, WordEncoder(), verify=True), "new one") == 4
-    assert [(each.kind, each.undone) for each in changes(log_of(index))] == [
+    assert best(Index.open(index.store, WordEncoder(), verify=True), "new one") == 4
+    assert [(each.kind, each.undone) for each in changes(log_of(index).database)] == [
         ("undo", False), ("undo", True), ("retire", True), ("undo", False), ("add", True), ("add", False)]  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_wrong_changes_change_nothing(editor, index, work, words):
     before = index.fingerprint
     with pytest.raises(InputError, match=words):
         work(editor)
-    assert (index.fingerprint, changes(log_of(index))) == (before, [])
+    assert (index.fingerprint, changes(log_of(index).database)) == (before, [])
 
 
 def test_feedback_follows_replies_that_were_edited_or_merged(editor, index):
@@ -168,7 +168,7 @@ def test_undoing_everything_newest_first_gives_what_there_was(tmp_path_factory, 
         else:
             editor.merge(one, two)
     index.compact()
-    for change in changes(log_of(index)):
+    for change in changes(log_of(index).database):
         editor.undo(change.id)
     assert dict(index) == dict(enumerate(REPLIES))
-    assert dict(Index.open(index.folder, WordEncoder(), verify=True)) == dict(index)
+    assert dict(Index.open(index.store, WordEncoder(), verify=True)) == dict(index)

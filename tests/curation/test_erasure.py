@@ -6,7 +6,8 @@ import time
 import pytest
 
 from rejoinder.corpora.schema import Candidate
-from rejoinder.curation import feedback, log_file
+from rejoinder.curation import feedback
+from rejoinder.stores import log_file
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.erasure import erase
@@ -14,6 +15,7 @@ from rejoinder.curation.feedback import Entry, FeedbackLog
 from rejoinder.curation.learning import forget, learn_chosen
 from rejoinder.errors import BusyError
 from rejoinder.retrieval.index import Index
+from tests.stores import contents
 from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import WordEncoder
 
@@ -36,9 +38,8 @@ def index(tmp_path):
 
 
 def holding(folder):
-    """The files that hold the marked word, and all that have its beginning or its end."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return [path.name for path in files if MARK.encode() in path.read_bytes()]
+    """What holds the marked word of an index and its log in a folder."""
+    return [name for name, content in contents(folder) if MARK.encode() in content]
 
 
 def used(index):
@@ -66,8 +67,8 @@ def test_erasing_reaches_every_file(index, tmp_path, conditions):
     assert erased.changes >= 1
     assert erased.left == ()
     assert holding(tmp_path) == []
-    assert MARK not in str(changes(log_of(index), -1)) + str(dict(index)) + str(list(log_of(index)))
-    again = Index.open(index.folder, WordEncoder(), verify=True)
+    assert MARK not in str(changes(log_of(index).database, None)) + str(dict(index)) + str(list(log_of(index)))
+    again = Index.open(index.store, WordEncoder(), verify=True)
     assert len(again) == 3
 
 
@@ -148,16 +149,16 @@ def test_a_log_that_is_moved_away_leaves_nothing_to_come_back(tmp_path):
     first, other = FeedbackLog(tmp_path / "index"), FeedbackLog(tmp_path / "index")
     for log in (first, other):
         log.append([Entry((f"{MARK} {at}",), (), None, None) for at in range(5)])
-    first.path.rename(tmp_path / "moved.db")
+    first.database.path.rename(tmp_path / "moved.db")
     assert (tmp_path / "index.feedback.db-wal").exists()
     new = FeedbackLog(tmp_path / "index")
     new.append([Entry(("new",), (), None, None)])
     assert [each.context for each in new] == [("new",)]
     for log in (first, other):  # which have the file open that was moved
         log.append([Entry(("newer",), (), None, None)])
-        log.close()
+        log.database.close()
     new.append([Entry(("newest",), (), None, None)])
-    new.close()
+    new.database.close()
     assert [each.context[0] for each in FeedbackLog(tmp_path / "index")] == [
         "new",
         "newer",
@@ -167,10 +168,11 @@ def test_a_log_that_is_moved_away_leaves_nothing_to_come_back(tmp_path):
     assert [name for name in holding(tmp_path) if name != "moved.db"] == []
 
 
+@pytest.mark.folder
 def test_a_reader_that_keeps_the_bytes_is_named(index, monkeypatch):
     monkeypatch.setattr(log_file, "TIMEOUT", 0.1)
     reader = log_of(index)
-    with reader.reading() as connection:
+    with reader.database.reading() as connection:
         connection.execute("SELECT count(*) FROM entry").fetchone()
         with pytest.raises(BusyError, match=r"still holds their bytes|being written"):
             log_of(index).delete(source="ben")

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.corpora.schema import Candidate
-from rejoinder.curation import feedback, log_file
+from rejoinder.curation import feedback
+from rejoinder.stores import log_file
 from rejoinder.curation.changes import changes
 from rejoinder.curation.feedback import Entry, FeedbackLog
 from rejoinder.curation.outcomes import Outcome
@@ -104,7 +105,7 @@ def test_what_is_of_no_reply_or_conversation_is_refused_and_not_written(index, v
     values = {"messages": ["Hi!"], **values}
     with pytest.raises(InputError, match=words):
         recorder(index).feedback(values.pop("messages"), **values)
-    assert not log_of(index).path.exists()
+    assert not log_of(index).database.path.exists()
 
 
 def test_replies_that_were_deleted_since_and_those_after_holes_are_known(index):
@@ -152,7 +153,7 @@ def test_old_entries_go_by_themselves_and_the_oldest_of_too_many(log, monkeypatc
     assert len(log) == 30
     monkeypatch.setattr(feedback, "MOST_ENTRIES", 10)
     monkeypatch.setattr(feedback, "_TIDIED_EVERY", 5)
-    fresh = FeedbackLog(log.path.with_name("index"))
+    fresh = FeedbackLog(log.database.path.with_name("index"))
     for number in range(20):
         fresh.append([entry(number)])
     assert len(fresh) <= 15
@@ -169,21 +170,21 @@ def test_entries_are_deleted_on_demand_and_their_bytes_too(log):
     assert log.delete(ids=[first.id, 999]).entries == 1
     assert [each.context for each in log] == [("secret 6",), ("secret 8",)]
     assert log.delete().entries == 2
-    log.close()
-    left = b"".join(path.read_bytes() for path in log.path.parent.glob("index.feedback*"))
+    log.database.close()
+    left = b"".join(path.read_bytes() for path in log.database.path.parent.glob("index.feedback*"))
     assert b"secret" not in left
 
 
 def test_the_log_outlives_an_index_that_is_built_again(index):
     recorder(index).feedback(["Hi!"], [2, 0], chosen=2)
-    other = Index.build(HashEncoder("other"), [TEXTS[2]], index.folder, overwrite=True)
+    other = Index.build(HashEncoder("other"), [TEXTS[2]], index.store, overwrite=True)
     assert recorder(other).feedback(["Hi!"], [0], chosen=0).id == 2
     assert [each.chosen for each in log_of(other)] == [TEXTS[2], TEXTS[2]]
 
 
 def test_a_log_that_was_moved_away_gets_no_entries_any_more(index, tmp_path):
     recorder(index).feedback(["one"], [0])
-    log_of(index).path.rename(tmp_path / "away.db")
+    log_of(index).database.path.rename(tmp_path / "away.db")
     for rest in tmp_path.glob("index.feedback*"):
         rest.unlink()
     recorder(index).feedback(["two"], [0])
@@ -197,18 +198,18 @@ def test_a_link_to_an_index_has_its_log(index, tmp_path):
 
 
 def test_files_that_are_no_log_and_logs_of_later_versions_are_refused(log):
-    log.path.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    log.database.path.write_bytes(b"not a database, but long enough to be looked at" * 100)
     with pytest.raises(InputError, match="move it away"):
         len(log)
-    log.path.unlink()
-    with sqlite3.connect(log.path) as other:
+    log.database.path.unlink()
+    with sqlite3.connect(log.database.path) as other:
         other.execute("CREATE TABLE entry (id)")
     with pytest.raises(InputError, match="not a log of Rejoinder"):
         log.append([entry(0)])
-    log.path.unlink()
+    log.database.path.unlink()
     log.append([entry(0)])
-    log.close()
-    with sqlite3.connect(log.path) as other:
+    log.database.close()
+    with sqlite3.connect(log.database.path) as other:
         other.execute("PRAGMA user_version = 9")
     with pytest.raises(InputError, match=r"format 9; .*update rejoinder"):
         len(log)
@@ -216,9 +217,9 @@ def test_files_that_are_no_log_and_logs_of_later_versions_are_refused(log):
 
 def test_a_truncated_log_is_an_error_that_names_it(log):
     log.append([entry(at) for at in range(200)])
-    log.close()
-    content = log.path.read_bytes()
-    log.path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    log.database.close()
+    content = log.database.path.read_bytes()
+    log.database.path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
     with pytest.raises(InputError, match="is damaged"):
         list(log)
 
@@ -226,7 +227,7 @@ def test_a_truncated_log_is_an_error_that_names_it(log):
 def test_another_process_that_writes_long_is_waited_for_and_then_named(log, monkeypatch):
     monkeypatch.setattr(log_file, "TIMEOUT", 0.05)
     log.append([entry(0)])
-    with sqlite3.connect(log.path, isolation_level=None) as other:
+    with sqlite3.connect(log.database.path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(BusyError, match="try again"):
             log.append([entry(1)])
@@ -235,7 +236,7 @@ def test_another_process_that_writes_long_is_waited_for_and_then_named(log, monk
 
 
 def test_threads_and_connections_write_at_once(log):
-    other = FeedbackLog(log.path.with_name("index"))
+    other = FeedbackLog(log.database.path.with_name("index"))
     threads = [
         threading.Thread(target=lambda own=own: [own.append([entry(at)]) for at in range(50)])
         for own in (log, log, other, other)
@@ -251,7 +252,7 @@ def test_threads_and_connections_write_at_once(log):
 def test_wrong_settings_are_refused(log, values):
     with pytest.raises(InputError):
         log.set(**values)
-    assert not log.path.exists()
+    assert not log.database.path.exists()
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=6), st.text(st.characters(exclude_categories=["Cs"])))
@@ -262,8 +263,8 @@ def test_whatever_was_written_is_read(tmp_path_factory, messages, text):
     log.append([written])
     [read] = log
     assert (read.context, read.offered, read.text) == (written.context, written.offered, written.text)
-    log.close()
-    shutil.rmtree(log.path.parent)
+    log.database.close()
+    shutil.rmtree(log.database.path.parent)
 
 
 def write_until_killed(index, seed, said):
@@ -276,7 +277,7 @@ def write_until_killed(index, seed, said):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks processes and kills them")
 def test_no_kill_at_a_random_moment_loses_an_entry(index, tmp_path):
     said, chance, acknowledged = tmp_path / "said", random.Random(0), {}
-    log_of(index).close()
+    log_of(index).database.close()
     for seed in range(40):
         said.write_text("")
         if (child := os.fork()) == 0:
@@ -300,8 +301,8 @@ def test_no_kill_at_a_random_moment_loses_an_entry(index, tmp_path):
 def test_a_log_of_an_earlier_edition_is_brought_up_to_date(tmp_path, missing):
     log = FeedbackLog(tmp_path / "index")
     log.append([entry(0)])
-    log.close()
-    with sqlite3.connect(log.path) as old:
+    log.database.close()
+    with sqlite3.connect(log.database.path) as old:
         if missing == "change":
             old.execute("DROP TABLE change")
         if missing in ("change", "request"):
@@ -311,10 +312,10 @@ def test_a_log_of_an_earlier_edition_is_brought_up_to_date(tmp_path, missing):
         old.execute("PRAGMA user_version = 1")
     old.close()
     assert len(log) == 1
-    assert changes(log) == []
+    assert changes(log.database) == []
     assert log.append([entry(1)], [Ticket("k", "d")], [None]) == [2]
-    log.close()
-    with sqlite3.connect(log.path) as new:
+    log.database.close()
+    with sqlite3.connect(log.database.path) as new:
         assert new.execute("PRAGMA user_version").fetchone() == (2,)
     new.close()
 
@@ -322,11 +323,11 @@ def test_a_log_of_an_earlier_edition_is_brought_up_to_date(tmp_path, missing):
 def test_redaction_holds_up_no_other_writer(log, monkeypatch):
     """It is done before the transaction."""
     monkeypatch.setattr(log_file, "TIMEOUT", 0.2)
-    other = FeedbackLog(log.path.with_name("index"))
+    other = FeedbackLog(log.database.path.with_name("index"))
     other.append([entry(0)])
 
     def slow(text):
-        with other.writing() as connection:
+        with other.database.writing() as connection:
             connection.execute("UPDATE entry SET source = 'meanwhile'")
         return text
 
@@ -337,7 +338,7 @@ def test_redaction_holds_up_no_other_writer(log, monkeypatch):
 
 def test_a_setting_of_another_process_counts_at_once(log):
     secret = Entry(("mail anna@example.com",), (), None, None)
-    other = FeedbackLog(log.path.with_name("index"))
+    other = FeedbackLog(log.database.path.with_name("index"))
     for redact, word in ((True, "<email>"), (False, "anna@example.com"), (True, "<email>")):
         other.set(redact=redact)
         log.append([secret])

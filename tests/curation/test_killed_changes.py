@@ -29,10 +29,10 @@ def add(folder, writer, number):
 
     def change():
         index = Index.open(folder, HashEncoder(), verify=False)
-        found = recall(log_of(index), ticket, index.manifest.change)
+        found = recall(log_of(index).database, ticket, index.manifest.change)
         if found is None:
             Editor(index, log_of(index), [ticket]).add([[Candidate(f"{writer}/{number}")]])
-        log_of(index).close()
+        log_of(index).database.close()
 
     retried(change, 30)
 
@@ -79,7 +79,7 @@ def test_no_kill_makes_a_change_twice_or_loses_one(tmp_path):
     assert sorted(reply.text for _, reply in index if reply.text != "first") == wanted
     logged = [
         reply.text
-        for change in changes(log_of(index), -1, token=index.manifest.change)
+        for change in changes(log_of(index).database, None, token=index.manifest.change)
         for reply in change.after.values()
     ]
     assert sorted(logged) == wanted

@@ -121,7 +121,7 @@ def test_an_index_is_better_after_learning_and_can_forget(index):
     assert learned.held_out > 50
     assert set(learned.unsent).isdisjoint({sent for _, sent in chats(800)} - {None}) or len(learned.unsent) < 5
     assert 0 < learned.examples == sum(len(reply.learned) for _, reply in index)
-    again = Index.open(index.folder, WordEncoder())
+    again = Index.open(index.store, WordEncoder())
     assert dict(again) == dict(index)
     assert max(len(reply.learned) for _, reply in again) <= MOST_EXAMPLES
     assert learn(index, log_of(index), examples).examples == 0, "nothing is learned twice"

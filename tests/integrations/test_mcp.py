@@ -150,7 +150,7 @@ def test_texts_have_bounds_and_a_disk_that_refuses_is_named(tmp_path, monkeypatc
     assert all(each.is_error and "20000" in each.content[0].text for each in long)
     assert "the log cannot be written: Read-only file system" in refused.content[0].text
     assert str(tmp_path) not in refused.content[0].text
-    assert not log_of(opened).path.exists()
+    assert not log_of(opened).database.path.exists()
 
 
 def test_unknown_arguments_and_blank_messages_are_refused_and_the_server_says_its_version(index):

@@ -16,11 +16,12 @@ from rejoinder.stores import ann
 from rejoinder.retrieval.calibration import read_calibration
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import MANIFEST, Manifest
+from rejoinder.stores.folder import MANIFEST, FolderStore
 from rejoinder.retrieval.options import SearchOptions
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash
 
+pytestmark = pytest.mark.folder
 faiss = pytest.importorskip("faiss")
 METHODS = ["hnsw", "ivf", "scan"]
 COUNT = 3000
@@ -64,8 +65,8 @@ def found(index, queries, k=30, **options):
 
 
 def exact_index(index):
-    opened = Index.open(index.folder, index.encoder)
-    opened._faiss = None
+    opened = Index.open(index.store, index.encoder)
+    opened._named = None
     return opened
 
 
@@ -81,12 +82,12 @@ def test_nearly_all_are_found_with_the_exact_scores(large, never_scanned, method
     record = index.approximate(0.9, [[str(i)] for i in range(0, COUNT, 30)], method=method)
     assert (record.method, record.count, record.wanted, record.measured_on) == (method, COUNT, 0.9, 50)
     assert record.recall > 0.85
-    opened = Index.open(index.folder, index.encoder, verify=True)
+    opened = Index.open(index.store, index.encoder, verify=True)
     never_scanned()
     assert recall(wanted, found(opened, queries)) > 0.85
     least = wanted[0][20][1]
     assert {*found(opened, queries[:1], minimum_score=least)[0]} <= {*wanted[0][:21]}
-    exact_again = Index.open(index.folder, index.encoder)
+    exact_again = Index.open(index.store, index.encoder)
     exact_again.exact()
     assert found(exact_again, queries) == wanted
     assert not [*index.folder.glob("*.faiss")]
@@ -111,7 +112,7 @@ def test_a_scan_finds_what_the_exact_search_does_and_leaves_many_contexts_to_it(
     assert index.approximate(method="scan").recall == 1
     assert [found(index, query[None])[0] for query in queries] == wanted
     assert len(found(index, np.zeros((1, 24), np.float32))[0]) == 30
-    opened = Index.open(index.folder, index.encoder)
+    opened = Index.open(index.store, index.encoder)
     monkeypatch.setattr(ann.FaissIndex, "file", property(crash))
     assert found(opened, queries) == wanted
 
@@ -126,7 +127,7 @@ def test_later_ones_are_found_and_deleted_ones_are_not(large):
     assert not {*best} & {*rest}
     assert rest == found(exact_index(index), queries[:1], 10)[0]
     newest = index.encoder.table[COUNT + 7][None]
-    assert found(Index.open(index.folder, index.encoder), newest, 1)[0][0][0] == COUNT + 7
+    assert found(Index.open(index.store, index.encoder), newest, 1)[0][0][0] == COUNT + 7
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -189,7 +190,7 @@ def test_without_faiss_an_index_changes_but_says_what_search_needs(large, monkey
     index, queries = large
     index.approximate(0.9)
     monkeypatch.setitem(sys.modules, "faiss", None)
-    opened = Index.open(index.folder, index.encoder)
+    opened = Index.open(index.store, index.encoder)
     opened.add(numbered(COUNT, COUNT + 1))
     opened.delete([0])
     for forbidden in (lambda: opened.search_vectors(queries), lambda: opened.approximate()):
@@ -209,8 +210,8 @@ def test_a_damaged_file_is_refused_and_made_again(large, damage):
     [file] = index.folder.glob("*.faiss")
     damage(file)
     with pytest.raises(InputError, match=r"is missing or damaged; .* index tune .*` makes the file again"):
-        Index.open(index.folder, index.encoder, verify=True)
-    opened = Index.open(index.folder, index.encoder)
+        Index.open(index.store, index.encoder, verify=True)
+    opened = Index.open(index.store, index.encoder)
     with pytest.raises(InputError, match="is missing or damaged"):
         opened.search_vectors(queries)
     opened.approximate(0.9)
@@ -230,27 +231,27 @@ def test_a_file_that_faiss_cannot_read_is_damaged_and_one_that_it_cannot_map_is_
         return read(path, flags)
 
     monkeypatch.setattr(faiss, "read_index", read_whole)
-    assert found(Index.open(index.folder, index.encoder), queries) == wanted
+    assert found(Index.open(index.store, index.encoder), queries) == wanted
     assert given == [faiss.IO_FLAG_MMAP_IFC, 0]
     monkeypatch.setattr(faiss, "read_index", lambda *_: read_whole("", 1))
     with pytest.raises(InputError, match="is missing or damaged"):
-        found(Index.open(index.folder, index.encoder), queries)
+        found(Index.open(index.store, index.encoder), queries)
 
 
-@pytest.mark.parametrize("step", [(Manifest, "write"), (Path, "replace")])
+@pytest.mark.parametrize("step", [(FolderStore, "write_manifest"), (Path, "replace")])
 def test_a_crash_leaves_the_index_as_it_was(index, encoder, step):
     for again in range(2):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(*step, crash)
             with pytest.raises(CrashError):
                 index.approximate()
-        opened = Index.open(index.folder, encoder, verify=True)
+        opened = Index.open(index.store, encoder, verify=True)
         assert opened.fingerprint == index.fingerprint
         assert len([*index.folder.glob("*.faiss")]) == again
         opened.approximate()
         index = opened
         assert len([*index.folder.glob("*.faiss")]) == 1
-    Index.build(encoder, A, index.folder, overwrite=True)
+    Index.build(encoder, A, index.store, overwrite=True)
     assert not [*index.folder.glob("*.faiss")]
 
 
@@ -259,11 +260,11 @@ def test_it_is_part_of_what_an_index_is_known_by(index):
     assert "approximate" not in json.loads((index.folder / MANIFEST).read_text())
     before = index.fingerprint
     Calibration(index=before, model=index.encoder.fingerprint, history=None, score_weight=1, gap_weight=1,
-                intercept=0).save(index.folder)  # fmt: skip
-    index = Index.open(index.folder, index.encoder)
+                intercept=0).save(index.store)  # fmt: skip
+    index = Index.open(index.store, index.encoder)
     read_calibration(index)
     index.approximate()
-    assert index.fingerprint == Index.open(index.folder, index.encoder).fingerprint != before
+    assert index.fingerprint == Index.open(index.store, index.encoder).fingerprint != before
     with pytest.raises(InputError, match="calibrate again"):
         read_calibration(index)
 

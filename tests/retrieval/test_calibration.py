@@ -14,7 +14,7 @@ from rejoinder.retrieval.encoding.confidence import fit_logistic
 from rejoinder.retrieval.calibration import CalibratedIndex, calibrate, read_calibration
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import CALIBRATION
+from rejoinder.stores.names import CALIBRATION
 from rejoinder.retrieval.replies import Reply
 from tests.retrieval.conftest import HashEncoder
 
@@ -37,7 +37,7 @@ def index(tmp_path, encoder):
 
 @pytest.fixture
 def calibrated(index):
-    calibrate(index, conversations()).calibration.save(index.folder)
+    calibrate(index, conversations()).calibration.save(index.store)
     return index
 
 
@@ -47,8 +47,8 @@ def test_where_scores_tell_right_from_wrong_probabilities_are_near_0_and_1(index
     assert (fit.right.tolist(), fit.absent, sum(seen)) == ([True] * 30 + [False] * 30, 15, 60)
     assert fit.probabilities[fit.right].mean() > 0.9 > 0.1 > fit.probabilities[~fit.right].mean()
     assert fit.probabilities[fit.right].min() > 0.7 > 0.3 > fit.probabilities[~fit.right].max()
-    fit.calibration.save(index.folder)
-    assert read_calibration(Index.open(index.folder)) == fit.calibration
+    fit.calibration.save(index.store)
+    assert read_calibration(Index.open(index.store)) == fit.calibration
 
 
 def test_probabilities_are_those_of_scikit_learn(tmp_path):
@@ -98,7 +98,7 @@ def test_as_much_of_a_conversation_is_read_as_for_the_calibration(tmp_path):
 
     encoder = Reading()
     index = Index.build(encoder, REPLIES, tmp_path / "index")
-    calibrate(index, conversations(), history=0).calibration.save(index.folder)
+    calibrate(index, conversations(), history=0).calibration.save(index.store)
     CalibratedIndex(index).answer([["a", "b"]], 0.5)
     assert encoder.read == [["b"]]
 
@@ -107,19 +107,19 @@ def test_as_much_of_a_conversation_is_read_as_for_the_calibration(tmp_path):
 def test_a_change_of_the_index_makes_its_calibration_void(calibrated, change):
     confident = CalibratedIndex(calibrated)
     change(calibrated)
-    for attempt in (lambda: confident.answer([["x"]], 0.5), lambda: CalibratedIndex(Index.open(calibrated.folder))):
+    for attempt in (lambda: confident.answer([["x"]], 0.5), lambda: CalibratedIndex(Index.open(calibrated.store))):
         with pytest.raises(InputError, match="of other replies than it has now; calibrate again: rejoinder calibrate"):
             attempt()
-    calibrate(calibrated, conversations(REPLIES[1:])).calibration.save(calibrated.folder)
+    calibrate(calibrated, conversations(REPLIES[1:])).calibration.save(calibrated.store)
     CalibratedIndex(calibrated)
 
 
 def test_a_compacted_index_gives_the_same_answers_and_keeps_its_calibration(calibrated):
     calibrated.delete([29])
-    calibrate(calibrated, conversations(REPLIES[:-1])).calibration.save(calibrated.folder)
+    calibrate(calibrated, conversations(REPLIES[:-1])).calibration.save(calibrated.store)
     before = CalibratedIndex(calibrated).answer([[REPLIES[3]], ["x"]], 0.0)
     calibrated.compact()
-    confident = CalibratedIndex(Index.open(calibrated.folder, calibrated.encoder))
+    confident = CalibratedIndex(Index.open(calibrated.store, calibrated.encoder))
     assert confident.answer([[REPLIES[3]], ["x"]], 0.0) == before
     calibrated.add(["New."])
     with pytest.raises(InputError, match="of other replies than it has now"):
@@ -146,7 +146,7 @@ def test_a_calibration_of_something_else_is_refused(calibrated, encoder, tmp_pat
 
 
 def test_an_index_with_a_calibration_is_replaced_as_one_without(calibrated, encoder):
-    index = Index.build(encoder, REPLIES, calibrated.folder, overwrite=True)
+    index = Index.build(encoder, REPLIES, calibrated.store, overwrite=True)
     with pytest.raises(InputError, match="not calibrated"):
         CalibratedIndex(index)
 

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
-from rejoinder.retrieval import reader as reader_module
 from rejoinder.stores import writing
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import MANIFEST, Manifest, model_record
+from rejoinder.stores.folder import MANIFEST, FolderStore
+from rejoinder.stores.models import model_record
+from rejoinder.stores.postgres.store import PostgresStore
 from rejoinder.stores.scan import exact_scores
 from tests.retrieval.conftest import HashEncoder
+from tests.stores import segments_of
 
 FILES = Path("/proc/self/fd")
 CONTEXTS = [["a0"], ["a3"], ["b1"], ["unknown"]]
@@ -103,9 +105,9 @@ def test_changes_equal_brute_force(tmp_path_factory, start, steps):
 def test_compacting_removes_the_data_of_what_was_deleted_and_keeps_the_positions(index, encoder):
     index.add(B)
     index.delete([0, 3, 9, 12, 13])
-    before, held = answers(index), Index.open(index.folder, encoder)
+    before, held = answers(index), Index.open(index.store, encoder)
     assert index.compact() == 5
-    assert answers(index) == answers(held) == answers(Index.open(index.folder, encoder, verify=True)) == before
+    assert answers(index) == answers(held) == answers(Index.open(index.store, encoder, verify=True)) == before
     stored = b"".join(path.read_bytes() for path in index.folder.rglob("*") if path.is_file())
     assert [text for text in (*A, *B) if f'"{text}"'.encode() not in stored] == ["a0", "a3", "b0", "b3", "b4"]
     assert len(list(index.folder.iterdir())) == 2
@@ -116,7 +118,7 @@ def test_compacting_removes_the_data_of_what_was_deleted_and_keeps_the_positions
     assert index.compact() == 10
     assert index.compact() == 0  # nothing is left to do
     assert index.add(["last"]) == range(15, 16)
-    assert [(position, candidate.text) for position, candidate in Index.open(index.folder)] == [(15, "last")]
+    assert [(position, candidate.text) for position, candidate in Index.open(index.store)] == [(15, "last")]
 
 
 def test_an_index_that_was_never_compacted_is_written_as_earlier_versions_did(encoder, tmp_path):
@@ -137,9 +139,9 @@ def test_an_index_of_many_additions_takes_few_open_files(index, monkeypatch):
     for number in range(20):
         index.add([f"more {number}"])
     before = len([*FILES.iterdir()])
-    assert len(Index.open(index.folder, index.encoder)) == len(index)
+    assert len(Index.open(index.store, index.encoder)) == len(index)
     assert len([*FILES.iterdir()]) == before
-    opened = Index.open(index.folder, index.encoder)
+    opened = Index.open(index.store, index.encoder)
     assert len(opened.manifest.segments) == 21
     assert len([*FILES.iterdir()]) <= before + 3
 
@@ -155,19 +157,22 @@ def test_altered_files_are_not_compacted(index):
 
 
 def test_a_reader_refreshes_by_opening_only_what_is_new(index, encoder, monkeypatch):
-    reader, opened, real = Index.open(index.folder, encoder), [], reader_module.Segment
-    monkeypatch.setattr(reader_module, "Segment", lambda *given, **more: opened.append(given[2]) or real(*given, **more))
+    reader, opened, kind = Index.open(index.store, encoder), [], type(index.store)
+    real = kind.open_segment
+    monkeypatch.setattr(kind, "open_segment", lambda *given, **more: opened.append(given[2]) or real(*given, **more))
     assert (reader.refresh(), opened) == (False, [])
     index.add(B)
     index.delete([2])
     assert len(reader) == 9
+    opened.clear()
     assert (reader.refresh(), opened) == (True, [1])
     assert (reader.refresh(), opened) == (False, [1])
     assert answers(reader) == answers(index)
     index.compact()
-    assert (reader.refresh(), opened) == (True, [1, 0])
+    opened.clear()
+    assert (reader.refresh(), opened) == (True, [0])
     assert answers(reader) == answers(index)
-    Index.build(HashEncoder("other"), ["theirs"], index.folder, overwrite=True)
+    Index.build(HashEncoder("other"), ["theirs"], index.store, overwrite=True)
     with pytest.raises(InputError, match="but hash-model has"):
         reader.refresh()
     assert len(reader) == 13  # what it had is still open
@@ -202,7 +207,7 @@ def test_deleting_what_is_not_there_deletes_nothing(index):
 
 
 def test_where_its_model_is_gone_an_index_lists_and_deletes_but_does_not_search(index):
-    bare = Index.open(index.folder)
+    bare = Index.open(index.store)
     bare.delete([1])
     assert [candidate.text for _, candidate in bare] == [text for text in A if text != "a1"]
     for forbidden in (lambda: bare.search([["a"]]), lambda: bare.add(["a"])):
@@ -218,20 +223,26 @@ def crash(*_args, **_kwargs):
     raise CrashError
 
 
+STORES = (FolderStore, PostgresStore)
 STEPS = {
     "while encoding": lambda patch: patch.setattr(HashEncoder, "encode_responses", crash),
     "while writing": lambda patch: patch.setattr("rejoinder.stores.writing.longest_of", crash),
     "before the folder is in place": lambda patch: patch.setattr(Path, "rename", crash),
-    "before the manifest is written": lambda patch: patch.setattr(Manifest, "write", crash),
+    "before the manifest is written": lambda patch: [patch.setattr(kind, "write_manifest", crash) for kind in STORES],
     "before the manifest is in place": lambda patch: patch.setattr(Path, "replace", crash),
 }
 
 
 @pytest.mark.parametrize(
     ("change", "step"),
-    [("add", step) for step in STEPS]
-    + [("delete", step) for step in STEPS if "manifest" in step]
-    + [("compact", step) for step in STEPS if "encoding" not in step],
+    [
+        pytest.param(change, step, marks=pytest.mark.folder if "in place" in step else ())
+        for change, step in [
+            *(("add", step) for step in STEPS),
+            *(("delete", step) for step in STEPS if "manifest" in step),
+            *(("compact", step) for step in STEPS if "encoding" not in step),
+        ]
+    ],
 )
 def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index, encoder, change, step):
     if change == "compact":
@@ -242,11 +253,11 @@ def test_a_crash_between_the_steps_of_a_change_leaves_the_old_index_valid(index,
         with pytest.raises(CrashError):
             {"add": lambda: index.add(B), "delete": lambda: index.delete([0, 1]), "compact": index.compact}[change]()
     assert answers(index) == before
-    opened = Index.open(index.folder, encoder, verify=True)
+    opened = Index.open(index.store, encoder, verify=True)
     assert answers(opened) == before
     assert opened.add(["b4", "b3"]) == range(9, 11)  # what the crash left is in nobody's way
-    assert answers(Index.open(index.folder, encoder, verify=True)) == answers(opened)
-    assert len(list(index.folder.glob("segment-*"))) == 2
+    assert answers(Index.open(index.store, encoder, verify=True)) == answers(opened)
+    assert len(segments_of(index)) == 2
 
 
 def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, encoder, monkeypatch):
@@ -254,15 +265,15 @@ def test_a_crash_after_the_manifest_is_in_place_has_added_everything(index, enco
     with pytest.raises(CrashError):
         index.add(B)
     monkeypatch.undo()
-    assert len(Index.open(index.folder, encoder, verify=True)) == 14
+    assert len(Index.open(index.store, encoder, verify=True)) == 14
 
 
 def test_a_segment_that_does_not_open_is_not_added(index, encoder, monkeypatch):
-    monkeypatch.setattr(index_module, "Segment", crash)
+    monkeypatch.setattr(type(index.store), "open_segment", crash)
     with pytest.raises(CrashError):
         index.add(B)
     monkeypatch.undo()
-    assert len(Index.open(index.folder, encoder, verify=True)) == 9
+    assert len(Index.open(index.store, encoder, verify=True)) == 9
 
 
 def test_what_a_killed_process_left_is_swept_up_by_the_next_change(index):
@@ -274,12 +285,12 @@ def test_what_a_killed_process_left_is_swept_up_by_the_next_change(index):
 
 
 def test_a_change_by_somebody_else_is_not_overwritten(index, encoder):
-    other = Index.open(index.folder, encoder)
+    other = Index.open(index.store, encoder)
     other.add(["theirs"])
     for change in (lambda: index.add(["mine"]), lambda: index.delete([0])):
         with pytest.raises(InputError, match="somebody else"):
             change()
-    assert [candidate.text for _, candidate in Index.open(index.folder, encoder)] == [*A, "theirs"]
+    assert [candidate.text for _, candidate in Index.open(index.store, encoder)] == [*A, "theirs"]
 
 
 def test_two_processes_do_not_change_an_index_at_once(index):
@@ -307,7 +318,7 @@ def test_two_builds_in_one_place_are_one(tmp_path, encoder):
     built = Index.build(encoder, ["first"], tmp_path / "x", progress=meanwhile)
     assert len(refused) == 2
     assert [reply.text for _, reply in built] == ["first"]
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert not isinstance(built.store, FolderStore) or [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -315,7 +326,8 @@ def test_two_builds_in_one_place_are_one(tmp_path, encoder):
 def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch, moment, verify):
     """It is replaced after its manifest was read, before or after its files are: by one of the same size, and again."""
     replies = [[f"z{i}" for i in range(9)], ["small"]]
-    real = reader_module.Segment
+    kind = type(index.store)
+    real = kind.open_segment
 
     def open_segment(*given, **options):
         if moment == "before":
@@ -327,12 +339,12 @@ def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch,
 
     def replace_it():
         if replies:
-            monkeypatch.setattr(reader_module, "Segment", real)
-            Index.build(encoder, replies.pop(0), index.folder, overwrite=True)
-            monkeypatch.setattr(reader_module, "Segment", open_segment)
+            monkeypatch.setattr(kind, "open_segment", real)
+            Index.build(encoder, replies.pop(0), index.store, overwrite=True)
+            monkeypatch.setattr(kind, "open_segment", open_segment)
 
-    monkeypatch.setattr(reader_module, "Segment", open_segment)
-    found = Index.open(index.folder, encoder, verify=verify)
+    monkeypatch.setattr(kind, "open_segment", open_segment)
+    found = Index.open(index.store, encoder, verify=verify)
     assert [reply.text for _, reply in found] == ["small"]
     assert found.search([["small"]], 1)[0][0].score > 0.99
 
@@ -359,13 +371,13 @@ def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(t
 def test_additions_one_by_one_leave_few_segments_and_copy_little(tmp_path, encoder, monkeypatch):
     """With a segment for each, an addition read and wrote what all others are: 0.24 ms more for each."""
     index, texts, written = Index.build(encoder, A, tmp_path / "index"), [f"new {i}" for i in range(150)], []
-    write = writing._write_files
-    monkeypatch.setattr(writing, "_write_files", lambda *args, **options: noted(write(*args, **options), written))
+    kind = writing.SegmentRecord
+    monkeypatch.setattr(writing, "SegmentRecord", lambda *args: noted(kind(*args), written))
     for number, text in enumerate(texts):
         seen = []
         assert index.add([text], progress=seen.append) == range(9 + number, 10 + number)
         assert seen == [1], "what is copied is not progress"
-        assert len(list(index.folder.glob("segment-*"))) == len(index.manifest.segments) <= 9
+        assert len(segments_of(index)) == len(index.manifest.segments) <= 9
     assert sum(written) <= 150 * 8 + 9
     assert max(written[:100]) < 150, "no addition copies everything"
     index.delete([4, 20, 130])
@@ -373,7 +385,7 @@ def test_additions_one_by_one_leave_few_segments_and_copy_little(tmp_path, encod
     whole = dict(enumerate([*A, *texts, "last"]))
     for gone in (4, 20, 130):
         del whole[gone]
-    for opened in (index, Index.open(index.folder, encoder, verify=True)):
+    for opened in (index, Index.open(index.store, encoder, verify=True)):
         assert answers(opened) == brute_force(encoder, whole)
         assert [position for position, _ in opened] == list(whole)
     index.compact()
@@ -382,7 +394,7 @@ def test_additions_one_by_one_leave_few_segments_and_copy_little(tmp_path, encod
 
 
 def noted(found, written):
-    written.append(found[0].count)
+    written.append(found.count)
     return found
 
 
@@ -392,7 +404,7 @@ def test_an_addition_after_compacting_small_segments_keeps_the_positions(tmp_pat
     index.compact()
     index.add(B)
     assert len(index.manifest.segments) == 1
-    reopened = Index.open(index.folder, encoder)
+    reopened = Index.open(index.store, encoder)
     assert [position for position, _ in reopened] == [5, 7, *range(9, 14)]
     assert answers(reopened) == answers(index)
 

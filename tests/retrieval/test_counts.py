@@ -96,9 +96,10 @@ def test_an_addition_of_a_faulty_model_leaves_the_index_as_it_was(tmp_path, wron
     assert files(index.folder) == before
     encoder.wrong = Faulty.wrong
     assert index.add(["new"]) == range(9, 10)
-    assert len(Index.open(index.folder, encoder)) == 10
+    assert len(Index.open(index.store, encoder)) == 10
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("wrong", WRONG)
 def test_nothing_is_built_or_encoded_anew_by_a_faulty_model(tmp_path, wrong):
     encoder = Faulty()

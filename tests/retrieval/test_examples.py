@@ -20,7 +20,7 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval.encoding import scoring
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import read_manifest
+from rejoinder.stores.address import store_of
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.encoding.scoring import Views
 from rejoinder.retrieval.search import Cascade
@@ -171,10 +171,10 @@ def test_titles_and_examples_stay_with_their_replies(index, encoder, tmp_path):
     assert list(index.add(["Bye.", more])) == [4, 5]
     index.delete([1])
     expected = {0: faq()[0], 2: faq()[2], 3: faq()[3], 4: Candidate("Bye."), 5: more}
-    for each in (index, Index.open(index.folder, encoder)):
+    for each in (index, Index.open(index.store, encoder)):
         assert dict(each) == expected
     index.compact()
-    assert dict(Index.open(index.folder, encoder)) == expected
+    assert dict(Index.open(index.store, encoder)) == expected
     assert index.manifest.examples == 7
     other = WordEncoder("second")
     assert dict(index.reencode(other, tmp_path / "other")) == expected
@@ -193,7 +193,7 @@ def test_a_search_is_the_product_with_each_replys_vector(tmp_path_factory, data)
         index.delete([data.draw(st.integers(0, index.manifest.end - 1))])
     if data.draw(st.booleans()):
         index.compact()
-    index = Index.open(index.folder, encoder)
+    index = Index.open(index.store, encoder)
     contexts = [[data.draw(some)] for _ in range(3)]
     where = data.draw(st.none() | st.just({"id": ["hours", "new"]}))
     passing = [at for at, reply in index if where is None or reply.payload["id"] in where["id"]]
@@ -315,11 +315,11 @@ def test_a_damaged_head_is_refused(index, encoder, harm):
     else:
         path.write_bytes(content[:-1] if harm == "cut" else content[:-1] + b"\x00")
     with pytest.raises(InputError, match=r"head-.*build the index again"):
-        Index.open(index.folder, encoder, verify=True)
-    before = read_manifest(index.folder)
+        Index.open(index.store, encoder, verify=True)
+    before = store_of(index.store).read_manifest()
     with pytest.raises(InputError, match=r"head-.*build the index again"):
         index.add(["Another reply."])
-    assert read_manifest(index.folder) == before
+    assert store_of(index.store).read_manifest() == before
 
 
 def test_equal_replies_make_equal_indexes(encoder, tmp_path):

@@ -10,7 +10,7 @@ import rejoinder
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.encoding import scoring
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import MANIFEST
+from rejoinder.stores.folder import MANIFEST
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.encoding.scoring import Views
 from rejoinder.text.overlap import word_overlap, word_set
@@ -30,8 +30,8 @@ def test_the_words_of_the_best_reply_shift_all_scores_and_keep_their_order(tmp_p
     question = next(iter(TOPICS.values()))[1]
     weight = scoring.WORD_WEIGHT
     head = replace(index.manifest.head, word_weight=weight)
-    replace(index.manifest, head=head).write(index.folder)
-    index = Index.open(index.folder, WordEncoder())
+    index.store.write_manifest(replace(index.manifest, head=head))
+    index = Index.open(index.store, WordEncoder())
     assert json.loads((index.folder / MANIFEST).read_text())["format"] == 5
     [words] = index.search([[question]], 5, ANY_SCORE)
     vectors = index.encoder.encode_contexts([[question]])

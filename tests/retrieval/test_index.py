@@ -16,7 +16,7 @@ from rejoinder.encoders.persistence import load
 from rejoinder.processor import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import MANIFEST
+from rejoinder.stores.folder import MANIFEST
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.encoders.vectors import check_rows
 from rejoinder.retrieval.replies import Reply
@@ -83,7 +83,7 @@ def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_s
     """A cache keyed by file name answers after retraining (REFERENCE 7.8)."""
     retrained = HashEncoder(seed="retrained")
     with pytest.raises(InputError) as refused:
-        Index.open(index.folder, retrained)
+        Index.open(index.store, retrained)
     message = str(refused.value)
     assert index.manifest.model.fingerprint[:12] in message
     assert retrained.fingerprint[:12] in message
@@ -132,10 +132,10 @@ def test_a_damaged_file_is_refused_by_name(index, encoder, how):
         content = path.read_bytes()
         DAMAGES[how](path)
         with pytest.raises(InputError, match=f"{name} (is missing|has|was altered).*again") as refused:
-            Index.open(index.folder, encoder)
+            Index.open(index.store, encoder)
         assert "\n" not in str(refused.value)
         path.write_bytes(content)
-    Index.open(index.folder, encoder)
+    Index.open(index.store, encoder)
 
 
 @pytest.mark.parametrize(("content", "told"), [
@@ -144,7 +144,7 @@ def test_a_damaged_file_is_refused_by_name(index, encoder, how):
 def test_a_foreign_manifest_is_refused(index, encoder, content, told):
     (index.folder / MANIFEST).write_bytes(content)
     with pytest.raises(InputError, match=f"manifest.json .*{told}"):
-        Index.open(index.folder, encoder)
+        Index.open(index.store, encoder)
 
 
 def test_a_manifest_edited_by_hand_is_refused_but_the_place_of_the_model_may_change(index, encoder):
@@ -152,17 +152,17 @@ def test_a_manifest_edited_by_hand_is_refused_but_the_place_of_the_model_may_cha
     content = json.loads(path.read_text())
     content["model"]["path"] = "/elsewhere"
     path.write_text(json.dumps(content))
-    assert len(Index.open(index.folder, encoder)) == 40
+    assert len(Index.open(index.store, encoder)) == 40
     content["segments"][0]["count"] = 39
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match="altered by hand"):
-        Index.open(index.folder, encoder)
+        Index.open(index.store, encoder)
 
 
 def test_an_altered_reply_that_was_not_compared_is_noticed_when_it_is_read(index, encoder):
     path = segment(index) / "replies.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"reply number 17"', b'"reply number 17 '))
-    opened = Index.open(index.folder, encoder, verify=False)
+    opened = Index.open(index.store, encoder, verify=False)
     with pytest.raises(InputError, match=r"replies.jsonl: line 18 was altered"):
         opened.search([["reply number 17"]])
 
@@ -172,8 +172,8 @@ def test_an_index_in_8_bits_of_an_earlier_version_is_refused_and_replaced(index,
     path.write_text(path.read_text().replace('"float32"', '"int8"'))
     (segment(index) / "codes.i8").write_bytes(b"")
     with pytest.raises(InputError, match=r"damaged \(.*'int8'.*\); build the index again"):
-        Index.open(index.folder, encoder)
-    Index.build(encoder, ["new"], index.folder, overwrite=True)
+        Index.open(index.store, encoder)
+    Index.build(encoder, ["new"], index.store, overwrite=True)
 
 
 def test_search_needs_no_torch():
@@ -280,14 +280,14 @@ def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path,
     (lambda index: index.add([1]), "a reply is a text or a Candidate; given: 1"),
     (lambda index: index.add(["x"], batch=0), "batch is 0"),
     (lambda index: index.delete([0.5]), "a position is 0.5; give a whole number, 0 or more"),
-    (lambda index: Index.open(index.folder, "convert-small"), "a model that encodes replies, .*'convert-small'"),
-    (lambda index: Index.build("convert-small", ["x"], index.folder), "a model that encodes replies"),
+    (lambda index: Index.open(index.store, "convert-small"), "a model that encodes replies, .*'convert-small'"),
+    (lambda index: Index.build("convert-small", ["x"], index.store), "a model that encodes replies"),
 ])  # fmt: skip
 def test_a_wrong_call_is_explained(index, call, reason):
     before = [candidate.text for _, candidate in index]
     with pytest.raises(InputError, match=reason):
         call(index)
-    assert [candidate.text for _, candidate in Index.open(index.folder)] == before
+    assert [candidate.text for _, candidate in Index.open(index.store)] == before
 
 
 def test_what_is_no_number_is_refused(tmp_path):
@@ -312,7 +312,7 @@ def test_an_interrupted_build_leaves_nothing_behind(tmp_path, encoder, error):
 
 def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, encoder):
     with pytest.raises(InputError, match=r"is an index already.*index add.*--overwrite"):
-        Index.build(encoder, ["new"], index.folder)
-    assert len(Index.open(index.folder, encoder)) == 40
-    Index.build(encoder, ["new"], index.folder, overwrite=True)
-    assert [candidate.text for _, candidate in Index.open(index.folder, encoder)] == ["new"]
+        Index.build(encoder, ["new"], index.store)
+    assert len(Index.open(index.store, encoder)) == 40
+    Index.build(encoder, ["new"], index.store, overwrite=True)
+    assert [candidate.text for _, candidate in Index.open(index.store, encoder)] == ["new"]

@@ -78,7 +78,7 @@ def test_there_is_no_vector_of_what_was_deleted(tmp_path):
 def test_a_confidence_is_a_probability(index, value):
     weights = {"score_weight": 1.0, "gap_weight": 1.0, "intercept": 0.0}
     fingerprint = index.manifest.model.fingerprint
-    Calibration(index=index.fingerprint, model=fingerprint, history=None, **weights).save(index.folder)
+    Calibration(index=index.fingerprint, model=fingerprint, history=None, **weights).save(index.store)
     confident = CalibratedIndex(index)
     refused("minimum_confidence", lambda: confident.answer([["reply 3"]], value))
 
@@ -87,7 +87,7 @@ def test_a_confidence_is_a_probability(index, value):
 def test_a_confident_answer_refuses_the_same(index, value):
     weights = {"score_weight": 1.0, "gap_weight": 1.0, "intercept": 0.0}
     fingerprint = index.manifest.model.fingerprint
-    Calibration(index=index.fingerprint, model=fingerprint, history=None, **weights).save(index.folder)
+    Calibration(index=index.fingerprint, model=fingerprint, history=None, **weights).save(index.store)
     confident = CalibratedIndex(index)
     refused("minimum_score", lambda: confident.answer([["reply 3"]], 0.5, minimum_score=value))
     refused("k", lambda: confident.answer([["reply 3"]], 0.5, value))

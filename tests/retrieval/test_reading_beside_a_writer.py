@@ -58,7 +58,7 @@ def test_an_entry_that_is_not_as_written_is_told_once_and_the_others_are_read(in
         recorder(index).feedback([f"question {number}"], [0, 1], chosen=0)
     wrong = {"context": ("{", "[1]", "null"), "offered": ("[99]",), "chosen": (77,)}
     rows = iter(range(2, 7))
-    with log_of(index).writing() as connection:
+    with log_of(index).database.writing() as connection:
         for column, values in wrong.items():
             for value in values:
                 connection.execute(

@@ -44,7 +44,7 @@ def segments_of(rows, alive=None, cuts=()):
     alive = np.ones(len(rows), bool) if alive is None else alive
     bounds = [0, *[cut for cut in sorted(set(cuts)) if 0 < cut < len(rows)], len(rows)]
     return [
-        Rows(a, rows[a:b], None if alive[a:b].all() else ~alive[a:b], longest_of(rows))
+        Rows.of(a, rows[a:b], None if alive[a:b].all() else ~alive[a:b], longest_of(rows))
         for a, b in itertools.pairwise(bounds)
     ]
 

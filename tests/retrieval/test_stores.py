@@ -1,75 +1,86 @@
-"""An index in Milvus, with the real milvus-lite, gives the answers of the one on disk, whatever was changed."""
+"""An index in PostgreSQL or Milvus does all that one in a folder does, with the same results.
 
-import shutil
+The servers are real: PostgreSQL with pgvector of a package, and milvus-lite.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
 import sys
+import threading
 
 import numpy as np
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.changes import changes
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.learning import learn_chosen
+from rejoinder.curation.outcomes import Outcome, Recorder
 from rejoinder.encoders.vectors import ContextVectors
-from rejoinder.engine import LocalEngine
-from rejoinder.errors import BusyError, InputError, MissingExtraError
+from rejoinder.errors import BusyError, InputError
+from rejoinder.retrieval.calibration import read_calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import Manifest
-from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.search import Cascade
-from rejoinder.retrieval.milvus import Store, open_index
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
+from rejoinder.stores.address import store_of
+from rejoinder.stores.milvus import EMBEDDED, MilvusStore
+from rejoinder.stores.names import CALIBRATION
+from rejoinder.stores.postgres.store import PostgresStore
+from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
-from tests.retrieval.test_cascade import ByLength
-from tests.retrieval.test_changes import CONTEXTS, A, B, CrashError, crash
-from tests.retrieval.test_counts import Faulty, one_less, one_more, other_size
+from tests.retrieval.test_changes import CONTEXTS, A, B
+from tests.retrieval.test_examples import WordEncoder
 from tests.retrieval.test_where import CHATS, PAYLOADS, VALUES
+from tests.stores import segments_of
 
-pytest.importorskip("pymilvus")
+pytestmark = pytest.mark.folder  # each test names its stores
 FEW = settings(max_examples=4)
 
 
-@pytest.fixture
-def make(tmp_path):
-    made = []
+@pytest.fixture(params=["postgres", "milvus"])
+def place(request, tmp_path):
+    """A place for an index in a database."""
+    if request.param == "postgres":
+        yield request.getfixturevalue("postgres_store")
+        return
+    pytest.importorskip("pymilvus")
+    store = MilvusStore(tmp_path / "milvus", EMBEDDED)
+    yield store
+    store.close()
 
-    def build(replies=A, name="store", **options):
-        made.append(Store.build(HashEncoder(), replies, tmp_path / name, **options))
-        return made[-1]
 
-    yield build
-    for store in made:
-        store.close()
+def both(tmp_path, place, replies, encoder=None):
+    encoder = encoder or HashEncoder()
+    return [Index.build(encoder, replies, each) for each in (tmp_path / "folder", place)]
 
 
 def answers(index, k=9, **options):
-    found = index.search(CONTEXTS, k, **options)
+    found = index.search(CONTEXTS, k, ANY_SCORE, **options)
     return [[(reply.text, reply.score, reply.position, reply.payload) for reply in replies] for replies in found]
 
 
-def test_it_answers_as_an_index_on_disk_does_also_after_changes_and_a_restart(make, tmp_path):
-    store, index = make(), Index.build(HashEncoder(), A, tmp_path / "index")
-    seen = [store.fingerprint]
-    for each in (store, index):
-        assert each.add([Candidate(text, {"part": "b", "n": i}) for i, text in enumerate(B)], batch=2) == range(9, 14)
+def test_it_answers_as_a_folder_does_also_after_changes_and_a_restart(tmp_path, place):
+    folder, index = both(tmp_path, place, A)
+    for each in (folder, index):
+        new = [Candidate(text, {"part": "b", "n": i}) for i, text in enumerate(B)]
+        assert each.add(new, batch=2) == range(9, 14)
         assert each.delete([0, 10]) == 2
-    assert answers(store) == answers(index)
-    for options in ({"distinct": True}, {"no_repeat": True}, {"diversity": 0.4}, {"minimum_score": 0.1},
-                    {"where": {"part": "b"}}, {"where": {"n": [2, "3"]}}):  # fmt: skip
-        assert answers(store, 3, **options) == answers(index, 3, **options)
-    assert (len(store), store.count({"part": "b"}), store.manifest.store.end) == (12, 4, 14)
-    assert list(store) == list(index)
-    seen.append(store.fingerprint)
-    store.close()
-    reader = Store.open(store.folder)
-    reader.encoder = HashEncoder()
-    try:
-        assert answers(reader) == answers(index)
-        assert (reader.fingerprint, len({*seen})) == (seen[1], 2)
-        assert isinstance(open_index(store.folder), Store)
-        assert isinstance(open_index(index.folder), Index)
-        assert len(Cascade(reader, ByLength(), rerank=4).search([["x"]], 2)[0]) == 2
-        assert "milvus" in repr(reader)
-    finally:
-        reader.close()
+    for options in ({}, {"distinct": True}, {"no_repeat": True}, {"diversity": 0.4}, {"hybrid": 0.5}, {"why": True},
+                    {"where": {"part": "b"}}, {"where": {"n": [2, "3"]}},
+                    {"where": lambda reply: reply.payload.get("n") == 1}):  # fmt: skip
+        assert answers(index, **options) == answers(folder, **options)
+    assert list(index) == list(folder)
+    assert (len(index), index.count({"part": "b"})) == (12, 4)
+    assert index.fingerprint == folder.fingerprint, "the same replies are the same anywhere"
+    again = Index.open(store_of(place.folder if isinstance(place, MilvusStore) else place), HashEncoder(), verify=True)
+    assert answers(again) == answers(folder)
+    with pytest.raises(InputError, match="no reply has a field 'nothing'"):
+        index.search(CHATS, where={"nothing": 1})
 
 
 @FEW
@@ -77,175 +88,276 @@ def test_it_answers_as_an_index_on_disk_does_also_after_changes_and_a_restart(ma
     st.lists(st.lists(PAYLOADS, min_size=1, max_size=8), min_size=1, max_size=3), st.sets(st.integers(0, 23)),
     st.dictionaries(st.sampled_from(["team", "é"]), VALUES), st.integers(1, 9),
 )  # fmt: skip
-def test_changes_and_filters_are_those_of_an_index_on_disk(tmp_path_factory, parts, gone, where, k):
-    folder = tmp_path_factory.mktemp("law")
-    store, index = Store.build(HashEncoder(), [], folder / "s"), Index.build(HashEncoder(), [], folder / "i")
-    try:
-        assert store.search(CHATS) == index.search(CHATS) == [[]] * 4
-        for part in parts:
-            for each in (store, index):
-                each.add([Candidate(f"{each.manifest.end if each is index else each.record.end}-{i}", payload)
-                          for i, payload in enumerate(part)])  # fmt: skip
-        for each in (store, index):
-            each.delete(position for position in gone if position < index.manifest.end)
-        assert store.search(CHATS, k) == index.search(CHATS, k)
-        assert list(store) == list(index)
-        if all(any(name in candidate.payload for _, candidate in index) for name in where):
-            assert store.search(CHATS, k, where=where) == index.search(CHATS, k, where=where)
-            assert store.count(where) == index.count(where)
-    finally:
-        store.close()
+def test_changes_and_filters_are_those_of_a_folder(postgres, tmp_path_factory, parts, gone, where, k):
+    law = tmp_path_factory.mktemp("law")
+    folder, index = both(law, PostgresStore.at(f"{postgres}&index={law.name}"), [])
+    assert index.search(CHATS) == folder.search(CHATS) == [[]] * 4
+    for part in parts:
+        for each in (folder, index):
+            end = each.manifest.end
+            each.add([Candidate(f"{end}-{i}", payload) for i, payload in enumerate(part)])
+    for each in (folder, index):
+        each.delete(position for position in gone if position < folder.manifest.end)
+    assert index.search(CHATS, k) == folder.search(CHATS, k)
+    assert list(index) == list(folder)
+    if all(any(name in candidate.payload for _, candidate in index) for name in where):
+        assert index.search(CHATS, k, where=where) == folder.search(CHATS, k, where=where)
+        assert index.count(where) == folder.count(where)
 
 
-def test_contexts_of_several_vectors(make, tmp_path):
-    store, index = make([*A, *B]), Index.build(HashEncoder(), [*A, *B], tmp_path / "index")
+def test_contexts_of_several_vectors(tmp_path, place):
+    folder, index = both(tmp_path, place, [*A, *B])
     vectors = HashEncoder().encode_responses([*A[:3], *B[:3]]).reshape(2, 3, -1)
     queries = ContextVectors(vectors, np.array([[True, True, True], [True, False, False]]))
-    assert store.search_vectors(queries, SearchOptions(k=9)) == index.search_vectors(queries, SearchOptions(k=9))
+    assert index.search_vectors(queries, SearchOptions(k=9)) == folder.search_vectors(queries, SearchOptions(k=9))
 
 
-def test_an_engine_encodes(make, monkeypatch):
-    monkeypatch.setattr("rejoinder.retrieval.encoding.batches._worker_model", lambda *_: HashEncoder())
-    assert answers(make(engine=LocalEngine())) == answers(make(name="other"))
-
-
-@pytest.mark.parametrize("step", ["encode", "insert", "manifest"])
-def test_what_was_not_finished_is_not_found_and_goes_with_the_next_change(make, monkeypatch, step):
-    store = make()
-    before = answers(store)
-    with monkeypatch.context() as patch:
-        if step == "encode":
-            patch.setattr(HashEncoder, "encode_responses", crash)
-        elif step == "insert":
-            real, left = store._client.insert, [1]
-            patch.setattr(store._client, "insert", lambda *given: real(*given) if left.pop() else None)
-        else:
-            patch.setattr(Manifest, "write", crash)
-        with pytest.raises((CrashError, IndexError)):
-            store.add(B, batch=2)
-    assert answers(store) == before
-    store.close()
-    store = Store.open(store.folder, HashEncoder())
-    assert answers(store) == before
-    assert store.add(["b4"]) == range(9, 10)
-    assert [text for text, *_ in answers(store, 30)[0]].count("b4") == 1
-    assert {row["position"] for row in store._ask("query", filter="position >= 0")} == {*range(10)}
-    store.close()
-
-
-def test_a_deletion_holds_from_the_manifest_on(make, monkeypatch):
-    store = make()
-    sweeps = iter([store._sweep, crash])  # before the deletion, and after it
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "_sweep", lambda: next(sweeps)())
-        with pytest.raises(CrashError):
-            store.delete([0, 3])
-    assert (len(store), store.count()) == (7, 7)
-    assert not {0, 3} & {position for *_, position, _ in answers(store)[0]}
-    assert [position for position, _ in store] == [1, 2, 4, 5, 6, 7, 8]
-    with pytest.raises(InputError, match="no reply 3, or it was deleted before"):
-        store.delete([3])
-    assert store.manifest.deleted == ""
-
-
-def test_a_first_addition_that_was_not_finished_goes_with_the_next(make, monkeypatch):
-    store = make([])
-    with monkeypatch.context() as patch:
-        patch.setattr(Manifest, "write", crash)
-        with pytest.raises(CrashError):
-            store.add(B)
-    assert list(store) == []
-    assert store.add(A[:2]) == range(2)
-    assert [candidate.text for _, candidate in store] == A[:2]
-
-
-def test_builds_are_whole_and_replaced_only_when_asked_for(make, tmp_path):
-    with pytest.raises(CrashError):
-        make(crash() for _ in range(1))
-    assert list(tmp_path.iterdir()) == []
-    old = make()
-    with pytest.raises(InputError, match="is an index already"):
-        make(B)
-    replaced = make(B, overwrite=True)
-    assert [candidate.text for _, candidate in replaced] == B
-    with pytest.raises(InputError, match="was built again"):
-        old.refresh()
-    replaced.close()
-    index = Index.build(HashEncoder(), A, replaced.folder, overwrite=True)
-    assert [path.name for path in index.folder.iterdir() if "db" in path.name] == []
-
-
-def test_what_it_cannot_do_is_said(make, monkeypatch):
-    store = make([Candidate("x", {"team": "a"})])
-    for call, told in (
-        (lambda: store.search([["x"]], where=bool), "not by a function"),
-        (lambda: store.search([["x"]], where="team=a"), "it is a mapping"),
-        (lambda: store.search([["x"]], where={"topic": 1}), "no reply has a field 'topic'"),
-        (lambda: store.search([["x"]], hybrid=1.0), "hybrid search reads all replies"),
-        (lambda: store.add([Candidate("long" * 20_000)]), r"reply 1 has 80,0.. bytes"),
-        (lambda: store.delete([7]), "no reply 7"),
-        (lambda: Index.open(store.folder), "are in Milvus"),
-        (lambda: Store.open(store.folder, HashEncoder("other")), "was built with"),
-        (lambda: Store.build(HashEncoder(), A, store.folder.with_name("x"), "http://127.0.0.1:9"), "no Milvus server"),
-    ):
-        with pytest.raises(InputError, match=told):
-            call()
-    other = Store.open(store.folder, HashEncoder())
-    other.add(["y"])
-    with pytest.raises(BusyError, match="changed by somebody else"):
-        store.delete([0])
-    assert (store.refresh(), store.refresh(), len(store)) == (True, False, 2)
-    monkeypatch.setitem(sys.modules, "pymilvus", None)
-    with pytest.raises(MissingExtraError, match="milvus"):
-        Store.open(store.folder)
-
-
-def test_one_process_has_the_file(make):
-    fcntl = pytest.importorskip("fcntl")
-    store = make()
-    store.close()
-    with (store.folder / "replies.db" / "LOCK").open("w") as lock:  # as another process holds it
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(BusyError, match="another process has it open"):
-            Store.open(store.folder)
-    shutil.move(store.folder, store.folder.with_name("moved"))
-    moved = Store.open(store.folder.with_name("moved"), HashEncoder())
-    assert len(answers(moved)[0]) == 9
-    moved.close()
-
-
-@pytest.mark.parametrize("wrong", [one_less, one_more, other_size])
-def test_an_addition_of_a_faulty_model_leaves_the_store_as_it_was(make, wrong):
-    store = make()
-    before, found = store.fingerprint, answers(store)
-    store.encoder = Faulty()
-    store.encoder.wrong = lambda rows: wrong(rows) if len(rows) == 2 else rows
-    with pytest.raises(InputError, match=r"the model gives|vectors of size"):
-        store.add(B, batch=3)
-    store.encoder = HashEncoder()
-    assert (store.fingerprint, answers(store)) == (before, found)
-    assert store.add(B) == range(9, 14)
-
-
-def test_titles_and_examples_count_as_in_an_index_on_disk(tmp_path):
-    from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
-
-    encoder = WordEncoder()
-    store = Store.build(encoder, faq(), tmp_path / "store")
-    index = Index.build(encoder, faq(), tmp_path / "index")
-    asked = [[text] for known in TOPICS.values() for text in known]
-    for place in (store, index):
-        place.add([Candidate("It is free.", {}, "", (("what does it cost",),))])
-    asked.append(["what does it cost"])
-    found = [
-        [[(each.position, pytest.approx(each.score, abs=1e-5)) for each in own] for own in place.search(asked, 3, -9.0)]
-        for place in (store, index)
+def test_it_learns_is_edited_and_undone_as_a_folder_is(tmp_path, place):
+    replies = [Candidate(f"answer {i} is here", examples=((f"question {i} asked",), (f"what about {i}",))) for i in range(12)]
+    made = both(tmp_path, place, replies, WordEncoder())
+    for each in made:
+        log = FeedbackLog(each.store)
+        recorder = Recorder(each, log)
+        recorder.record([Outcome(messages=["a new wording of it"], offered=[0, 1], chosen=1, source="anna")])
+        learn_chosen(each, log)
+        editor = Editor(each, log)
+        editor.edit(2, text="another answer")
+        editor.merge(3, 4)
+        change = editor.retire([5])[0]
+        editor.undo(change.id)
+    folder, index = made
+    assert list(index) == list(folder)
+    assert index.fingerprint == folder.fingerprint
+    assert [(e.kind, e.undone) for e in changes(FeedbackLog(index.store).database)] == [
+        (e.kind, e.undone) for e in changes(FeedbackLog(folder.store).database)
     ]
-    assert found[0] == found[1]
-    [[best]] = store.search([["when do you open"]], 1, why=True)
-    assert (best.title, best.why.like) == ("hours", ("when do you open",))
-    assert store.search([["Can you make me a sandwich?"]]) == [[]]
-    store.close()
-    again = Store.open(tmp_path / "store", encoder)
-    assert dict(again) == dict(index)
-    again.close()
+    [entry] = FeedbackLog(index.store)
+    assert entry.chosen == "answer 1 is here"
+    assert answers(index) == answers(folder)
+    assert any("new wording" in str(reply.learned) for _, reply in index)
+
+
+def test_a_large_one_is_searched_by_the_database(tmp_path, place):
+    texts = [Candidate(f"reply {i}", {"half": i % 2, "rare": i % 100}) for i in range(1500)]
+    folder, index = both(tmp_path, place, texts)
+    queries = [[f"reply {i}"] for i in range(0, 1500, 50)] + [["another"], ["text"]]
+    record = index.approximate(0.9, queries)
+    assert (record.method, record.count) == ("hnsw", 1500)
+    assert record.recall >= 0.8
+    index.add([Candidate("later", {"half": 1})])
+    folder.add([Candidate("later", {"half": 1})])
+    for each in (folder, index):
+        each.delete([7, 50])
+    index._segments[0] = type(index._segments[0])(*_place_of(index), 0)  # which has read nothing
+    index._set(index.manifest, index._segments)
+    for where in (None, {"half": 1}, {"rare": 50}, {"half": 0, "rare": [2, 4]}):
+        wanted, found = (each.search(queries, 5, ANY_SCORE, where=where) for each in (folder, index))
+        shares = [len({r.position for r in a} & {r.position for r in b}) / len(a) for a, b in zip(wanted, found, strict=True)]
+        assert np.mean(shares) > 0.9, where
+        same = {r.position: r for replies in wanted for r in replies}
+        assert all(same[r.position].payload == r.payload for replies in found for r in replies if r.position in same)
+        assert index.count(where) == folder.count(where)
+    assert "vectors" not in vars(index._segments[0]), "the database has searched"
+    [first] = index.search([["later"]], 1)[0]
+    assert first.text == "later"
+    index.exact()
+    assert answers(index) == answers(folder)
+
+
+def _place_of(index):
+    store = index.store
+    place = store if isinstance(store, MilvusStore) else store._connections
+    return place, index.manifest
+
+
+def test_a_change_is_seen_by_others_who_keep_what_they_have_until_they_look(place):
+    index = Index.build(HashEncoder(), A, place)
+    other = Index.open(index.store, HashEncoder())
+    index.add(B)
+    index.compact()
+    assert (len(other), other.refresh(), len(other)) == (9, True, 14)
+    assert other.refresh() is False
+    assert len(segments_of(index)) == 1, "what no manifest names is gone"
+
+
+def test_an_index_is_replaced_with_its_calibration_or_not_at_all(place):
+    replies = [Candidate(f"answer {i} is here", examples=((f"question {i} asked",), (f"what about {i}",), (f"{i} please",)))
+               for i in range(30)]  # fmt: skip
+    index = Index.build(WordEncoder(), replies, place)
+    had = index.store.has_file(CALIBRATION)
+
+    def broken():
+        yield "first"
+        raise KeyboardInterrupt
+
+    for wrong in (lambda: Index.build(HashEncoder(), A, place), lambda: Index.build(HashEncoder(), broken(), place, overwrite=True, batch=1)):
+        with pytest.raises((InputError, KeyboardInterrupt)):
+            wrong()
+    assert len(Index.open(index.store, WordEncoder(), verify=True)) == 30
+    assert index.store.has_file(CALIBRATION) == had
+    new = Index.build(HashEncoder(), A, place, overwrite=True)
+    assert len(new) == 9
+    with pytest.raises(InputError, match="not calibrated"):
+        read_calibration(new)
+
+
+def test_replies_are_encoded_anew_from_one_store_to_another(tmp_path, place):
+    index = Index.build(HashEncoder(), A, tmp_path / "old")
+    index.delete([3])
+    there = index.reencode(HashEncoder("other"), place)
+    back = there.reencode(HashEncoder(), tmp_path / "back")
+    assert list(there) == list(back) == list(index)
+    assert answers(back) == answers(index)
+    with pytest.raises(InputError, match="is the index itself"):
+        there.reencode(HashEncoder(), there.store)
+
+
+def test_altered_rows_are_named(postgres_store):
+    index = Index.build(HashEncoder(), A, postgres_store)
+    name = index.manifest.segments[0].name
+    with postgres_store._connections.connected() as connection:
+        connection.execute(f"""UPDATE "{name}" SET line = replace(line, 'a3', 'a4') WHERE row = 3""")
+    with pytest.raises(InputError, match=r"was altered after it was written"):
+        Index.open(postgres_store, HashEncoder(), verify=True)
+    with postgres_store._connections.connected() as connection:
+        connection.execute(f'DELETE FROM "{name}" WHERE row = 3')
+    with pytest.raises(InputError, match="has 8 rows instead of 9"):
+        Index.open(postgres_store, HashEncoder(), verify=False)
+
+
+def test_a_password_is_in_no_name_error_or_manifest(postgres_store):
+    secret = "hunter2"
+    address = postgres_store.address.connection.replace("postgres@", f"postgres:{secret}@")
+    store = PostgresStore.at(f"{address}&index=secret")
+    index = Index.build(HashEncoder(), A, store)
+    assert secret not in f"{store}{index!r}{index.facts()}{index.manifest.to_json()}{store.address!r}"
+    assert pickle.loads(pickle.dumps(store)).address == store.address
+    with pytest.raises(InputError) as refused:
+        PostgresStore.at(f"postgresql://me:{secret}@host/db")
+    assert secret not in str(refused.value)
+    assert "?index=NAME" in str(refused.value)
+
+
+def test_whoever_does_not_answer_is_named(tmp_path):
+    store = PostgresStore.at(f"postgresql:///db?host={tmp_path}&index=x")
+    with pytest.raises(UnreachableError, match="PostgreSQL does not answer"):
+        Index.open(store)
+    with pytest.raises(OSError, match="PostgreSQL does not answer"):
+        store.stamp()
+
+
+def test_a_role_that_reads_may_search_and_not_change(postgres_store):
+    index = Index.build(HashEncoder(), A, postgres_store)
+    schema = postgres_store.address.schema
+    with postgres_store._connections.connected() as connection:
+        connection.execute("CREATE ROLE reader LOGIN")
+        connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO reader')
+        connection.execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO reader')
+    try:
+        address = postgres_store.address.connection.replace("postgres@", "reader@")
+        reader = Index.open(PostgresStore.at(f"{address}&index={postgres_store.address.index}"), HashEncoder())
+        assert answers(reader) == answers(index)
+        for change in (lambda: reader.add(B), lambda: reader.delete([0]), reader.compact):
+            with pytest.raises(InputError, match="this role may not do that"):
+                change()
+        assert answers(Index.open(postgres_store, HashEncoder())) == answers(index)
+    finally:
+        with postgres_store._connections.connected() as connection:
+            connection.execute("DROP OWNED BY reader")
+            connection.execute("DROP ROLE reader")
+
+
+def test_a_later_schema_is_refused_with_what_to_do(postgres_store):
+    Index.build(HashEncoder(), A, postgres_store)
+    with postgres_store._connections.connected() as connection:
+        connection.execute("UPDATE format SET number = 99")
+    with pytest.raises(InputError, match="format 99; this version reads 1: update rejoinder"):
+        Index.open(postgres_store)
+
+
+def test_two_do_not_change_it_at_once(postgres_store):
+    index = Index.build(HashEncoder(), A, postgres_store)
+    begun, end = threading.Event(), threading.Event()
+
+    def hold():
+        with PostgresStore(postgres_store.address).lock():
+            begun.set()
+            end.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert begun.wait(20)
+    with pytest.raises(BusyError, match="is being written by another process"):
+        index.add(B)
+    end.set()
+    holder.join()
+    assert index.add(B) == range(9, 14)
+
+
+def test_who_has_lost_the_lock_writes_nothing(postgres_store, monkeypatch):
+    """The server has closed the connection, as when the network is cut: somebody else may write now."""
+    index = Index.build(HashEncoder(), A, postgres_store)
+    encode = HashEncoder.encode_responses
+
+    def cut(self, texts):
+        with psycopg.connect(postgres_store.address.connection, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 2")
+        return encode(self, texts)
+
+    monkeypatch.setattr(HashEncoder, "encode_responses", cut)
+    with pytest.raises(UnreachableError):
+        index.add(B)
+    monkeypatch.undo()
+    assert len(Index.open(postgres_store, HashEncoder())) == 9
+
+
+WRITER = """
+import itertools, sys
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.feedback import Entry, FeedbackLog
+from rejoinder.corpora.schema import Candidate
+from rejoinder.errors import InputError
+from rejoinder.retrieval.index import Index
+from tests.retrieval.conftest import HashEncoder
+own = sys.argv[2]
+for number in itertools.count():
+    index = Index.open(sys.argv[1], HashEncoder(), verify=False)
+    log = FeedbackLog(index.store)
+    try:
+        Editor(index, log).add([[Candidate(f"{own} {number}")]])
+        print("reply", number, flush=True)
+    except InputError:
+        pass
+    log.append([Entry((f"{own} {number}",), (), None, None)])
+    print("entry", number, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_no_kill_of_two_writers_loses_what_was_acknowledged(postgres, postgres_store):
+    """Fifty kills at random moments; an index that is opened then is whole, and its log agrees with it."""
+    Index.build(HashEncoder(), A, postgres_store)
+    address = f"{postgres}&index={postgres_store.address.index}"
+    said = {}
+    generator = np.random.default_rng(0)
+    for turn in range(25):
+        writers = [
+            subprocess.Popen([sys.executable, "-c", WRITER, address, f"{turn}-{i}"], stdout=subprocess.PIPE, text=True)
+            for i in range(2)
+        ]
+        for writer in writers:
+            writer.stdout.readline()
+        threading.Event().wait(float(generator.uniform(0, 0.4)))
+        for i, writer in enumerate(writers):
+            os.kill(writer.pid, signal.SIGKILL)
+            said[f"{turn}-{i}"] = writer.communicate()[0].split("\n")
+        index = Index.open(postgres_store, HashEncoder(), verify=True)
+        texts = {reply.text for _, reply in index}
+        entries = {entry.context[0] for entry in FeedbackLog(index.store)}
+        for own, lines in said.items():
+            for line in filter(None, lines):
+                kind, number = line.split()
+                assert f"{own} {number}" in (texts if kind == "reply" else entries)
+        added = {reply.text for change in changes(FeedbackLog(index.store).database, None, token=index.manifest.change)
+                 for reply in change.after.values() if reply}  # fmt: skip
+        assert added == texts - set(A)

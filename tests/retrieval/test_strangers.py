@@ -10,15 +10,10 @@ import pytest
 
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.manifest import (
-    Manifest,
-    ModelRecord,
-    are_in,
-    join_runs,
-    read_manifest,
-    read_runs,
-    write_runs,
-)
+from rejoinder.stores.address import store_of
+from rejoinder.stores.manifest import Manifest
+from rejoinder.stores.models import ModelRecord
+from rejoinder.stores.runs import are_in, join_runs, read_runs, write_runs
 from tests.retrieval.conftest import HashEncoder
 
 
@@ -37,11 +32,12 @@ def peak(folder):  # noqa: ARG001 (it is there before)
 
 def change(folder, **fields):
     """Write a manifest as its maker could: with a fingerprint that fits."""
-    dataclasses.replace(read_manifest(folder), **fields).write(folder)
+    store = store_of(folder)
+    store.write_manifest(dataclasses.replace(store.read_manifest(), **fields))
 
 
 def change_segment(folder, **fields):
-    [record] = read_manifest(folder).segments
+    [record] = store_of(folder).read_manifest().segments
     change(folder, segments=(dataclasses.replace(record, **fields),))
 
 
@@ -93,7 +89,7 @@ def test_segments_are_in_the_folder(folder, name):
 
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd"])
 def test_files_of_segments_are_in_them(folder, name):
-    [record] = read_manifest(folder).segments
+    [record] = store_of(folder).read_manifest().segments
     change_segment(folder, files={**record.files, name: (3, "0")})
     refused(folder, r"manifest\.json is damaged")
 
@@ -101,7 +97,7 @@ def test_files_of_segments_are_in_them(folder, name):
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 @pytest.mark.parametrize("part", ["", "/vectors.f32"])
 def test_a_link_out_of_the_index_is_not_followed(folder, tmp_path, part):
-    [record] = read_manifest(folder).segments
+    [record] = store_of(folder).read_manifest().segments
     path = folder / f"{record.name}{part}"
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
@@ -127,7 +123,7 @@ def test_a_name_of_a_manifest_is_not_asked_for_elsewhere(folder, name, monkeypat
     with pytest.raises(InputError, match="is not a folder, and none of that name is installed; name it in REJOINDER_MODEL"):
         index.search([["reply 3"]])
     with pytest.raises(InputError, match="REJOINDER_MODEL"):
-        read_manifest(folder).model.locate(folder)
+        store_of(folder).read_manifest().model.locate(folder)
 
 
 @pytest.mark.parametrize("name", ["convert-small", "minilm", "use", "here", "st:here"])
@@ -135,9 +131,10 @@ def test_a_name_of_a_manifest_may_be_what_is_here(folder, name, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     change(folder, model=ModelRecord("0", name))
-    assert read_manifest(folder).model.locate(folder) == name
+    assert store_of(folder).read_manifest().model.locate(folder) == name
 
 
+@pytest.mark.folder
 def test_runs_are_joined_and_looked_up():
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -155,4 +152,4 @@ def test_a_file_of_replies_in_place_of_its_index_is_an_error_that_builds_one(tmp
     replies = tmp_path / "faq.csv"
     replies.write_text("answer,question\nAt nine.,When?\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"faq\.csv is a file, not an index; `rejoinder index build"):
-        read_manifest(replies)
+        store_of(replies).read_manifest()

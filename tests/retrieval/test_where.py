@@ -101,4 +101,4 @@ def test_an_altered_payload_is_named(index):
     path = index.folder / "segment-000000000000" / "replies.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"sales"', b'"sal"s"'))
     with pytest.raises(InputError, match="line 2 was altered"):
-        Index.open(index.folder, index.encoder, verify=False).search([["x"]], where={"team": "sales"})
+        Index.open(index.store, index.encoder, verify=False).search([["x"]], where={"team": "sales"})

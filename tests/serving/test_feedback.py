@@ -73,7 +73,7 @@ def test_own_texts_and_none_taken(client, sources):
 def test_wrong_feedback_is_told_what_was_wrong(client, sources, body, status, said):
     answer = client().post("/v1/feedback", json=body)
     assert (answer.status_code, said in answer.json()["error"]["message"]) == (status, True), answer.text
-    assert not FeedbackLog(sources.index).path.exists()
+    assert not FeedbackLog(sources.index).database.path.exists()
 
 
 def test_feedback_wants_the_write_key(client):

@@ -74,7 +74,7 @@ def test_acknowledged_is_there_once_and_refused_is_not(tmp_path):
             threading.Thread(target=write, args=(port, f"writer {at}", ended, made, refused))
             for at, port in enumerate((first, second))
         ]
-        log = FeedbackLog(folder).path
+        log = FeedbackLog(folder).database.path
         noise = threading.Thread(target=disturb, args=(log, [one, other], ended, random.Random(0)))
         for thread in (*writers, noise):
             thread.start()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rejoinder.curation import log_file
+from rejoinder.stores import log_file
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.computing import Computing
@@ -118,10 +118,10 @@ def server(client):
 @pytest.mark.parametrize("harm", FILES, ids=lambda harm: harm.__name__)
 def test_what_a_harmed_log_refuses_is_not_there(server, answers, sources, harm, name):
     log = answers.log
-    log.close()
-    whole = log.path.read_bytes()
+    log.database.close()
+    whole = log.database.path.read_bytes()
     before = state(sources.index)
-    harm(log.path)
+    harm(log.database.path)
     answer = send(server, name, "k1")
     assert answer.status_code in (200, 201, 404, 503), answer.text
     if answer.status_code >= 400:
@@ -137,13 +137,13 @@ def test_what_a_harmed_log_refuses_is_not_there(server, answers, sources, harm, 
     else:
         assert harm in (remove, move) or name == "feedback" or state(sources.index) != before
     # once the log is whole again the same request is carried out once
-    answers.log.close()
-    if log.path.is_dir():
-        log.path.rmdir()
-    for rest in log.path.parent.glob("index.feedback.db-*"):
+    answers.log.database.close()
+    if log.database.path.is_dir():
+        log.database.path.rmdir()
+    for rest in log.database.path.parent.glob("index.feedback.db-*"):
         rest.unlink()
     if answer.status_code == 503:
-        log.path.write_bytes(whole)
+        log.database.path.write_bytes(whole)
         again = send(server, name, "k1")
         assert again.status_code in (200, 201), again.text
         after = state(sources.index)
@@ -212,17 +212,16 @@ def test_what_a_failing_disk_refuses_is_not_there(server, sources, name, at, err
 @pytest.mark.parametrize("name", REQUESTS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_manifest_that_cannot_be_replaced_is_no_change(server, sources, monkeypatch, name, when):
-    from rejoinder.stores.manifest import Manifest
+    kind = type(sources.store)
+    write, before = kind.write_manifest, state(sources.index)
 
-    write, before = Manifest.write, state(sources.index)
-
-    def fail(self, folder):
+    def fail(self, manifest):
         if when == "after":
-            write(self, folder)
+            write(self, manifest)
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Manifest, "write", fail)
+        patch.setattr(kind, "write_manifest", fail)
         answer = send(server, name, "k1")
     made = answer.status_code < 300
     assert made == (when == "after" or name == "feedback"), answer.text
@@ -238,9 +237,9 @@ def test_a_backup_that_locks_the_log_lets_nothing_be_changed(server, sources, mo
     log = FeedbackLog(sources.index)
     before = state(sources.index)
     # the open connection has waited ten seconds for others since it was opened
-    backup = sqlite3.connect(log.path, isolation_level=None)
+    backup = sqlite3.connect(log.database.path, isolation_level=None)
     backup.execute("BEGIN IMMEDIATE")
-    shutil.copy(log.path, log.path.with_name("copy"))
+    shutil.copy(log.database.path, log.database.path.with_name("copy"))
     assert server.get("/ready").status_code == 503
     assert "by another process" in server.get("/ready").json()["reason"]
     backup.execute("ROLLBACK")

@@ -62,8 +62,12 @@ DeviceName: TypeAlias = Annotated[
     ),
 ]
 
-IndexFolder: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
+IndexName: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="INDEX",
+        help="What `rejoinder index build` wrote: a folder, or postgresql://HOST/DB?index=NAME.",
+    ),
 ]
 
 RankerName: TypeAlias = Annotated[

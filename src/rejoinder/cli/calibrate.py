@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import Earlier, IndexFolder, Json
+from rejoinder.cli.arguments import Earlier, IndexName, Json
 from rejoinder.cli.models import EXAMPLES, open_index, read_sample, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.progress import track
@@ -31,7 +31,7 @@ DataOption: TypeAlias = Annotated[
 
 
 def calibrate(
-    index: IndexFolder,
+    index: IndexName,
     data: DataOption,
     history: Earlier = None,
     picture: Annotated[
@@ -63,13 +63,14 @@ def calibrate(
     with track("Searching", total=len(examples), unit="examples") as advance:
         fit = fit_calibration(opened, examples, history=history, progress=advance)
     report_truncated(opened.encoder, "messages")
-    fit.calibration.save(index)
+    fit.calibration.save(opened.store)
     if picture is not None:
         with atomic_file(picture) as file:
-            drawn = plots.draw_calibration(fit.probabilities, fit.right, f"{index} on {data}")
+            title = f"{opened.store} on {data}"
+            drawn = plots.draw_calibration(fit.probabilities, fit.right, title)
             plots.save_figure(drawn, file, kind)
     result = {
-        "index": str(index),
+        "index": str(opened.store),
         "data": str(data),
         "examples": len(examples),
         "right": int(fit.right.sum()),

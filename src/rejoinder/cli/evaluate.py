@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rejoinder.evaluation.ranking import RankingResult
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.lab.table import Table
+    from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.search import Searcher
 
 TABLE = "table"  # value of --context that compares all readings
@@ -184,7 +185,7 @@ To: TypeAlias = Annotated[
 
 
 def evaluate_index(
-    indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Index folders.")],
+    indexes: Annotated[list[str], typer.Argument(metavar="INDEX...", help="Indexes to compare.")],
     data: DataOption,
     hybrid: HybridOption = 0,
     sampled: Sampled = None,
@@ -213,17 +214,14 @@ def evaluate_index(
         part = ranked_part(path, split)
         with track(f"Reading {path}") as advance:
             examples = sample(read_examples(path, part), sampled, progress=advance)
-        for folder in indexes:
-            opened = open_index(folder, device=device)
+        for name in indexes:
+            opened = open_index(name, device=device)
             search = partial(_search, opened, ranking.RETRIEVED_AT[-1], history, hybrid)
             replies = (candidate.text for _, candidate in opened)
-            with track(f"Searching {folder}", total=len(examples)) as advance:
+            with track(f"Searching {opened.store}", total=len(examples)) as advance:
                 result = ranking.evaluate_search(search, replies, examples, progress=advance)
-            rows.append(
-                report.Row(
-                    str(folder), f"{path} ({part})" if part else str(path), result, str(reading)
-                )
-            )
+            source = f"{path} ({part})" if part else str(path)
+            rows.append(report.Row(str(opened.store), source, result, str(reading)))
             report_truncated(opened.encoder, "messages")
             if to is not None:
                 _review(opened, examples, to)
@@ -235,13 +233,10 @@ def evaluate_index(
     )
 
 
-def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
+def _review(index: Index, examples: Sequence[Example], folder: Path) -> None:
     from rejoinder.curation.review import review
     from rejoinder.curation.review_report import save_review
-    from rejoinder.retrieval.index import Index
 
-    if not isinstance(index, Index):
-        raise InputError(f"{index.folder}: replies in Milvus have no report; leave --report out")
     with track("Analysing mistakes", total=len(examples)) as advance:
         save_review(index, review(index, examples, progress=advance), folder)
 

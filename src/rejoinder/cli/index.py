@@ -14,7 +14,7 @@ import typer
 
 from rejoinder.cli.arguments import (
     DeviceName,
-    IndexFolder,
+    IndexName,
     Json,
     Overwrite,
     Ray,
@@ -31,8 +31,8 @@ from rejoinder.progress import Advance, note, track
 if TYPE_CHECKING:
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.milvus import Store
     from rejoinder.stores.manifest import Manifest
+    from rejoinder.stores.store import Store
 
 RECALL = 0.95
 CONTEXTS = 1000
@@ -48,9 +48,8 @@ Replies: TypeAlias = Annotated[
         help="A list, table, FAQ or export of replies (`rejoinder list formats`), or a data folder."
     ),
 ]
-NewIndexFolder: TypeAlias = Annotated[
-    Path, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
-]
+WHERE = "Folder to write, or postgresql://HOST/DB?index=NAME."
+NewIndex: TypeAlias = Annotated[str, typer.Option("-o", "--output", metavar="INDEX", help=WHERE)]
 PartOf: TypeAlias = Annotated[
     SplitOption | None, typer.Option("--split", help="Split of a folder of examples.")
 ]
@@ -61,7 +60,7 @@ Deduplicate: TypeAlias = Annotated[
     bool, typer.Option("--deduplicate", help="Only the first of equal texts.")
 ]
 OutputOrNone: TypeAlias = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
+    str | None, typer.Option("-o", "--output", metavar="INDEX", help=WHERE)
 ]
 MethodOption: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
 LANGUAGE_REPLIES = 200  # whose language is looked at
@@ -80,7 +79,8 @@ index = typer.Typer(
 StoreOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        metavar="milvus|http://HOST:19530", help="Keep the replies in Milvus: a file or a server."
+        metavar="milvus|http://HOST:19530",
+        help="Keep the replies of the folder in Milvus: a file or a server.",
     ),
 ]
 AsWritten: TypeAlias = Annotated[
@@ -125,14 +125,12 @@ def build(
 
     To see what the file holds first: rejoinder index build bi-small faq.xlsx --dry-run
 
-    To share replies between machines, store them in a Milvus server (extra milvus): rejoinder index
-    build runs/small/model replies.txt -o replies.index --store http://HOST:19530
+    To share replies between machines, keep them in PostgreSQL with pgvector (extra postgres):
+    rejoinder index build bi-small replies.txt -o "postgresql://HOST/DB?index=support"
     """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.milvus import Store
-    from rejoinder.stores.manifest import check_target
 
     source = ReplyFile(replies, split, limit, deduplicate, parse_settings(settings))
     if dry_run:
@@ -141,7 +139,8 @@ def build(
     if output is None:
         raise InputError("give -o INDEX for the folder to write, or --dry-run to look at the file")
     with _engine(ray, output, model) as engine:
-        check_target(output, overwrite=overwrite)
+        place = _place(output, store)
+        place.check_free(overwrite=overwrite)
         total = source.total()
         # PyTorch starts in the time in which ONNX programs encode hundreds of texts.
         light = total is not None and total <= FEW_REPLIES and device in ("auto", "cpu")
@@ -154,18 +153,25 @@ def build(
         }
         with contextlib.ExitStack() as bars:
             options["progress"] = bars.enter_context(track("Encoding", total, "replies"))
-            built: Index | Store
-            if store:
-                built = Store.build(encoder, source.read(), output, store, **options)
-            else:
-                options["phases"] = partial(_next_bar, bars)
-                built = Index.build(encoder, source.read(), output, **options)
+            options["phases"] = partial(_next_bar, bars)
+            built = Index.build(encoder, source.read(), place, **options)
     report_truncated(encoder, "replies")
     _report_language(model, built)
     emit(describe(built, added=total), as_json, describe_text)
 
 
-def _report_language(model: str, built: Index | Store) -> None:
+def _place(output: str, milvus: str | None) -> Store:
+    """Return the store of a new index."""
+    from rejoinder.stores.address import store_of
+
+    if milvus is None:
+        return store_of(output)
+    from rejoinder.stores.milvus import MilvusStore
+
+    return MilvusStore(output, milvus)
+
+
+def _report_language(model: str, built: Index) -> None:
     """Note that a model reads English alone, and most of the replies are not English."""
     from rejoinder.encoders.open import reads_english_only
     from rejoinder.text.languages import are_mostly_english
@@ -181,7 +187,7 @@ def _report_language(model: str, built: Index | Store) -> None:
 
 
 def add(
-    folder: IndexFolder,
+    folder: IndexName,
     replies: Replies,
     settings: ReplyForm = None,
     deduplicate: Annotated[
@@ -200,10 +206,13 @@ def add(
     Example: rejoinder index add replies.index more.txt
     """
     from rejoinder.retrieval.replacement import KnownIds, positions_by_id, replace_replies
-    from rejoinder.stores.manifest import read_manifest
+    from rejoinder.stores.address import store_of
 
     source = ReplyFile(replies, None, None, deduplicate, parse_settings(settings))
-    named = named_model() or ("" if ray is None else read_manifest(folder).model.locate(folder))
+    named = named_model() or ""
+    if ray is not None and not named:
+        store = store_of(folder)
+        named = store.read_manifest().model.locate(store)
     with _engine(ray, folder, named) as engine:
         opened = open_index(folder)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
@@ -224,7 +233,7 @@ def add(
 
 
 def delete(
-    folder: IndexFolder,
+    folder: IndexName,
     positions: Annotated[
         list[int] | None,
         typer.Argument(metavar="POSITION...", help="Positions, as `reply` shows them."),
@@ -239,42 +248,39 @@ def delete(
 
     Example: rejoinder index delete replies.index 17 --id parking
     """
-    from rejoinder.retrieval.milvus import open_index as open_bare
+    from rejoinder.retrieval.index import Index
 
     if not positions and not ids:
         raise InputError(
             f"name positions to delete, as in `rejoinder index delete {folder} 17`, or --id ID"
         )
-    opened = open_bare(folder)
+    opened = Index.open(folder)
     by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
     for position, candidate in opened if ids else ():
         by_id.get(str(candidate.payload.get("id")), []).append(position)
     if missing := [name for name, having in by_id.items() if not having]:
-        raise InputError(f"{folder} has no reply with the id {missing[0]!r}")
+        raise InputError(f"{opened.store} has no reply with the id {missing[0]!r}")
     deleted = opened.delete({*(positions or ()), *itertools.chain(*by_id.values())})
     emit(describe(opened, deleted=deleted), as_json, describe_text)
 
 
-def compact(folder: IndexFolder, as_json: Json = False) -> None:
+def compact(folder: IndexName, as_json: Json = False) -> None:
     """Merge added replies, and drop the data of deleted ones. Positions stay.
 
     Example: rejoinder index compact replies.index
     """
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.milvus import open_index as open_bare
 
-    opened = open_bare(folder)
-    if not isinstance(opened, Index):
-        raise InputError(f"{folder}: Milvus compacts by itself; there is nothing to do")
+    opened = Index.open(folder)
     with track("Copying", total=len(opened), unit="replies") as advance:
         removed = opened.compact(progress=advance)
     emit({**describe(opened), "removed": removed}, as_json, describe_text)
 
 
 def reencode(
-    folder: IndexFolder,
+    folder: IndexName,
     model: EncoderOption,
-    output: NewIndexFolder,
+    output: NewIndex,
     overwrite: Overwrite = False,
     ray: Ray = None,
     device: DeviceName = "auto",
@@ -287,22 +293,23 @@ def reencode(
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval.index import Index
-    from rejoinder.stores.manifest import check_target
+    from rejoinder.stores.address import store_of
 
     with _engine(ray, output, model) as engine:
-        check_target(output, overwrite=overwrite)
+        store = store_of(output)
+        store.check_free(overwrite=overwrite)
         opened = Index.open(folder)
         encoder = track_truncation(open_encoder(model, device=device))
         with track("Encoding", total=len(opened), unit="replies") as advance:
             made = opened.reencode(
-                encoder, output, overwrite=overwrite, progress=advance, engine=engine
+                encoder, store, overwrite=overwrite, progress=advance, engine=engine
             )
     report_truncated(encoder, "replies")
     emit(describe(made, added=len(made)), as_json, describe_text)
 
 
 def tune(
-    folder: IndexFolder,
+    folder: IndexName,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -340,10 +347,6 @@ def tune(
         emit(describe(opened), as_json, describe_text)
         return
     tuned = open_index(folder)
-    if not isinstance(tuned, Index):
-        raise InputError(
-            f"{folder}: Milvus searches approximately by itself; there is nothing to tune"
-        )
     contexts = None
     if data is None:
         note("tuned and measured with texts of the replies; --data names real contexts")
@@ -355,7 +358,7 @@ def tune(
     emit(describe(tuned), as_json, describe_text)
 
 
-def verify(folder: IndexFolder, as_json: Json = False) -> None:
+def verify(folder: IndexName, as_json: Json = False) -> None:
     """Check all files of an index against their digests. Opening an index checks small files only.
 
     Example: rejoinder index verify replies.index
@@ -366,13 +369,13 @@ def verify(folder: IndexFolder, as_json: Json = False) -> None:
 
 
 @contextlib.contextmanager
-def _engine(ray: str | None, output: Path, model: str) -> Iterator[Engine | None]:
+def _engine(ray: str | None, output: str, model: str) -> Iterator[Engine | None]:
     """Yield the engine of a Ray cluster, or None."""
     if ray is None:
         yield None
         return
     files = [path for path in Path(model).glob("*") if path.is_file()]
-    with ray_engine(ray, output, files) as engine:
+    with ray_engine(ray, Path(output), files) as engine:
         yield engine
 
 
@@ -384,7 +387,7 @@ def note_scores(before: Manifest, after: Manifest) -> None:
 
 
 def describe(
-    opened: Index | Store, *, added: int = 0, deleted: int = 0, replaced: int = 0
+    opened: Index, *, added: int = 0, deleted: int = 0, replaced: int = 0
 ) -> dict[str, Any]:
     """Return what the verbs print of an index, as JSON."""
     from rejoinder.retrieval.calibration import is_calibrated
@@ -392,7 +395,7 @@ def describe(
     record = opened.manifest.approximate
     head = opened.manifest.head
     return {
-        "index": str(opened.folder),
+        "index": str(opened.store),
         "replies": len(opened),
         "added": added,
         "deleted": deleted,
@@ -402,7 +405,7 @@ def describe(
         "examples": opened.manifest.examples,
         "head": None if head is None else asdict(head),
         "calibrated": is_calibrated(opened),
-        "bytes": sum(path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()),
+        "bytes": opened.store.size(),
         "model": opened.manifest.model.name,
         "fingerprint": opened.fingerprint,
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, IndexFolder, Json, Overwrite, SettingsOption
+from rejoinder.cli.arguments import DeviceName, IndexName, Json, Overwrite, SettingsOption
 from rejoinder.cli.index import describe, describe_text, note_scores
 from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rejoinder.curation.erasure import Erased
     from rejoinder.curation.feedback import Entry, FeedbackLog
     from rejoinder.retrieval.index import Index
+    from rejoinder.stores.store import Store
 
 T = TypeVar("T")
 _SHOWN = 10  # replies, and groups without one
@@ -121,7 +122,7 @@ def _share(replies: int, covered: float) -> str:
 
 
 def learn(
-    folder: IndexFolder,
+    folder: IndexName,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -145,14 +146,11 @@ def learn(
     from rejoinder.curation import learning
     from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.evaluation.tasks import sample
-    from rejoinder.retrieval.index import Index
 
     if forget and data is not None:
         raise InputError("--forget removes examples; leave --data out, or learn afterwards")
     opened = open_index(folder, device=device)
-    if not isinstance(opened, Index):
-        raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
-    log = FeedbackLog(opened.folder)
+    log = FeedbackLog(opened.store)
     before = opened.manifest
     if forget:
         forgotten = _on_latest(opened, lambda: learning.forget(opened, log))
@@ -212,7 +210,7 @@ def _learned_text(result: Mapping[str, Any]) -> str:
 
 
 def feedback(
-    folder: IndexFolder,
+    folder: IndexName,
     settings: SettingsOption = None,
     output: Annotated[
         Path | None,
@@ -229,9 +227,9 @@ def feedback(
 ) -> None:
     """Show, configure, export or delete the feedback on an index's replies.
 
-    The log is INDEX.feedback.db beside the index. Settings: redact (true: replace personal data),
-    days (365: how long entries are kept), learn (later: `rejoinder learn` turns choices into
-    examples; at-once: the server does).
+    The log is INDEX.feedback.db beside a folder, or in the database of the index. Settings: redact
+    (true: replace personal data), days (365: how long entries are kept), learn (later: `rejoinder
+    learn` turns choices into examples; at-once: the server does).
 
     Example: rejoinder feedback replies.index --set days=90
 
@@ -243,31 +241,29 @@ def feedback(
     """
     from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.settings import parse_setting
-    from rejoinder.stores.manifest import read_manifest
+    from rejoinder.stores.address import store_of
 
     conditions = _conditions(delete or [])
-    read_manifest(folder)
-    log = FeedbackLog(folder)
+    store = store_of(folder)
+    store.read_manifest()
+    log = FeedbackLog(store)
     if settings:
         log.set(**dict(parse_setting(setting, "key=value") for setting in settings))
     written = None if output is None else _write_examples(log, output)
-    erased = _erase(folder, conditions) if delete else None
+    erased = _erase(store, conditions) if delete else None
     emit(_describe_log(log, written, erased), as_json, _feedback_text)
 
 
-def _erase(folder: Path, conditions: Mapping[str, Any]) -> Erased:
+def _erase(store: Store, conditions: Mapping[str, Any]) -> Erased:
     from rejoinder.curation.erasure import erase
     from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval import milvus as stores
     from rejoinder.retrieval.index import Index
 
-    opened = stores.open_index(folder)
-    if not isinstance(opened, Index):
-        raise InputError(f"{folder}: replies in Milvus have no feedback; use an index on disk")
+    opened = Index.open(store)
     if (model := named_model()) is not None:  # else it is opened if a reply has to change
         opened.use(open_encoder(model))
-    return erase(opened, FeedbackLog(folder), **conditions)
+    return erase(opened, FeedbackLog(store), **conditions)
 
 
 def _conditions(words: Sequence[str]) -> dict[str, Any]:
@@ -326,7 +322,7 @@ def _describe_log(log: FeedbackLog, written: int | None, erased: Erased | None) 
     for entry in log:
         counts["entries"] += 1
         counts[entry.taken] += 1
-    result = {"log": str(log.shown), **counts, "settings": asdict(log.settings())}
+    result = {"log": str(log.database.shown), **counts, "settings": asdict(log.settings())}
     if written is not None:
         result["written"] = written
     if erased is not None:
@@ -367,7 +363,7 @@ def _feedback_text(result: Mapping[str, Any]) -> str:
 
 
 def report(
-    folder: IndexFolder,
+    folder: IndexName,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -388,18 +384,15 @@ def report(
     """
     from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.curation.usage import usage, usage_document
-    from rejoinder.retrieval.index import Index
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: name a file that ends in .html or .md")
     opened = open_index(folder)
-    if not isinstance(opened, Index):
-        raise InputError(f"{folder}: replies in Milvus have no feedback; use an index on disk")
-    told = usage(opened, FeedbackLog(folder))
-    document = usage_document(folder.name, dict(opened), told)
+    told = usage(opened, FeedbackLog(opened.store))
+    document = usage_document(opened.store.name, dict(opened), told)
     if output is not None:
         text = document.html() if output.suffix == ".html" else document.markdown()
         with atomic_file(output) as part:
             part.write_text(text, encoding="utf-8")
-    result = {"index": str(folder), **asdict(told)}
+    result = {"index": str(opened.store), **asdict(told)}
     emit(result, as_json, lambda _: document.markdown() if output is None else f"wrote {output}")

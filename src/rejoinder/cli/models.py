@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.milvus import Store
 from rejoinder.cli.arguments import SplitOption
 
 # examples per call, except for BM25, whose scores depend on all candidates of a call
@@ -140,21 +139,21 @@ def _short(value: object) -> str:
 
 def named_model() -> str | None:
     """Return the model in the environment, by which an index or a classifier is opened."""
-    from rejoinder.stores.manifest import MODEL
+    from rejoinder.stores.models import MODEL
 
     return os.environ.get(MODEL) or None
 
 
-def open_index(folder: Path, *, light: bool = False, device: str = "cpu") -> Index | Store:
+def open_index(name: str, *, light: bool = False, device: str = "cpu") -> Index:
     """Open an index with the model in the environment, or with the one that it names.
 
     `light` and `device` are `encoders.open.load`'s.
     """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval import milvus as stores
+    from rejoinder.retrieval.index import Index
 
-    index = stores.open_index(folder)
-    model = named_model() or index.manifest.model.locate(folder)
+    index = Index.open(name)
+    model = named_model() or index.manifest.model.locate(index.store)
     index.use(track_truncation(open_encoder(model, light=light, device=device)))
     return index

@@ -18,7 +18,7 @@ from rejoinder.cli.arguments import (
     Earlier,
     Filter,
     HybridWeight,
-    IndexFolder,
+    IndexName,
     Json,
     MinimumConfidence,
     MinimumScore,
@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
     from rejoinder.retrieval.calibration import Answer
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.milvus import Store
     from rejoinder.retrieval.options import SearchOptions
     from rejoinder.retrieval.search import Cascade
 
-AnyIndex: TypeAlias = "Index | Store | Cascade"
+AnyIndex: TypeAlias = "Index | Cascade"
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
 RECENT = 256  # turns of a chat used for a search: no model reads more
 _AT_ONCE = 256  # conversations of --input that are searched together
@@ -85,7 +84,7 @@ WhyOption: TypeAlias = Annotated[
 
 
 def reply(
-    index: IndexFolder,
+    index: IndexName,
     messages: Messages = None,
     file: File = None,
     k: K = 5,
@@ -186,7 +185,7 @@ def _answers(
 
 
 def chat(
-    index: IndexFolder,
+    index: IndexName,
     k: Annotated[
         int, typer.Option("-k", min=1, metavar="N", help="Show N replies; the best is the answer.")
     ] = 4,
@@ -350,14 +349,14 @@ def _options(*, omit: Omitted, ranker: str | None, k: int, **values: Any) -> Sea
     )
 
 
-def _lowest(index: Index | Store, minimum_score: float | None) -> float | None:
+def _lowest(index: Index, minimum_score: float | None) -> float | None:
     """Return the lowest score that a search of an index gives, if there is one."""
     head = index.manifest.head
     return head.minimum_score if minimum_score is None and head is not None else minimum_score
 
 
-def _open_searcher(folder: Path, ranker: str | None, count: int) -> AnyIndex:
-    index = open_index(folder, light=True)
+def _open_searcher(name: str, ranker: str | None, count: int) -> AnyIndex:
+    index = open_index(name, light=True)
     if ranker is None:
         return index
     from rejoinder.cli.models import OpenRankers

@@ -22,7 +22,7 @@ import typer
 from rejoinder.cli.arguments import (
     DeviceName,
     Host,
-    IndexFolder,
+    IndexName,
     Json,
     MinimumConfidence,
     RankerName,
@@ -53,7 +53,7 @@ IntentsFolder: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")
 ]
 Beside: TypeAlias = Annotated[
-    Path | None,
+    str | None,
     typer.Option(metavar="INDEX", help="A second index to compare on the page."),
 ]
 Workers: TypeAlias = Annotated[
@@ -66,7 +66,7 @@ Queue: TypeAlias = Annotated[
 
 
 def serve(
-    index: IndexFolder,
+    index: IndexName,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     intents: IntentsFolder = None,
@@ -220,7 +220,7 @@ def _text(result: Mapping[str, Any]) -> str:
 
 
 def desk(
-    index: IndexFolder,
+    index: IndexName,
     desk_url: Annotated[
         str, typer.Option("--desk", metavar="URL", help="Address of the desk; notes go only there.")
     ],
@@ -245,7 +245,6 @@ def desk(
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise MissingExtraError("rejoinder desk", "serve")
-    from rejoinder.retrieval.index import Index
     from rejoinder.serving.bounds import run
     from rejoinder.serving.desk.address import Address
     from rejoinder.serving.desk.index import IndexSearcher
@@ -261,8 +260,6 @@ def desk(
             "or leave --host out"
         )
     opened = open_index(index, light=True)
-    if not isinstance(opened, Index):
-        raise InputError(f"{index}: replies in Milvus take no feedback; use an index on disk")
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     application = make_receiver(Receiver(chosen, address, IndexSearcher(opened), secret))
@@ -292,7 +289,7 @@ def _desk_text(result: Mapping[str, Any]) -> str:
 
 
 def mcp(
-    index: IndexFolder,
+    index: IndexName,
     intents: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="A classifier, for classify_intent.")
     ] = None,
@@ -314,11 +311,8 @@ def mcp(
     Over HTTP, the command prints its address.
     """
     from rejoinder.integrations.mcp import make_server
-    from rejoinder.retrieval.index import Index
 
     opened = open_index(index, light=True)
-    if not isinstance(opened, Index):
-        raise InputError(f"{index}: replies in Milvus are not offered; use an index on disk")
     classifier = None
     if intents is not None:
         from rejoinder.serving.worker.answers import open_classifier

@@ -8,7 +8,6 @@ it is, and after a kill the manifest says whether the change was made.
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,15 +17,15 @@ import msgspec
 
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
-from rejoinder.curation.log_file import LogFile
 from rejoinder.curation.tickets import Ticket, remember
 from rejoinder.errors import InputError
+from rejoinder.stores.log_database import Connection, LogDatabase
 
 ChangeKind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
 State: TypeAlias = dict[int, Candidate | None]  # replies by position; None: there is none
 SHOWN = 50  # changes
 _SELECT = (
-    "SELECT id, time, kind, before, after, undone OR id IN (SELECT undoes FROM change WHERE"
+    "SELECT id, time, kind, before, after, undone = 1 OR id IN (SELECT undoes FROM change WHERE"
     " token IN ('', :token)) FROM change WHERE token IN ('', :token)"
 )
 
@@ -68,7 +67,7 @@ class Journal:
         rows: returns them, just before the index changes.
     """
 
-    def __init__(self, log: LogFile, rows: Callable[[], Sequence[ChangeRow]]) -> None:
+    def __init__(self, log: LogDatabase, rows: Callable[[], Sequence[ChangeRow]]) -> None:
         self.log = log
         self.made: list[Change] = []
         self._rows = rows
@@ -101,13 +100,11 @@ class Journal:
             for row in self._rows():
                 cursor = connection.execute(
                     "INSERT INTO change (time, kind, before, after, undoes, token)"
-                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    " VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
                     (now, row.kind, _json(row.before), _json(row.after), row.undoes, token),
                 )
-                assert cursor.lastrowid is not None
-                change = Change(
-                    cursor.lastrowid, now, row.kind, row.before, row.after, undone=False
-                )
+                [number] = cursor.fetchone()
+                change = Change(number, now, row.kind, row.before, row.after, undone=False)
                 if row.ticket is not None:
                     result = {
                         "change": change.id,
@@ -131,7 +128,7 @@ class Journal:
             connection.execute("DELETE FROM request WHERE token = ?", (token,))
 
 
-def _confirm(connection: sqlite3.Connection, token: str) -> None:
+def _confirm(connection: Connection, token: str) -> None:
     connection.execute(
         "UPDATE change SET undone = 1 WHERE id IN (SELECT undoes FROM change WHERE token = ?)",
         (token,),
@@ -140,13 +137,18 @@ def _confirm(connection: sqlite3.Connection, token: str) -> None:
     connection.execute("UPDATE request SET token = '' WHERE token = ?", (token,))
 
 
-def changes(log: LogFile, limit: int = SHOWN, *, token: str = "") -> list[Change]:
-    """Return the latest changes, newest first; `token` is that of the index's manifest."""
-    rows = log.rows(f"{_SELECT} ORDER BY id DESC LIMIT :limit", {"token": token, "limit": limit})
+def changes(log: LogDatabase, limit: int | None = SHOWN, *, token: str = "") -> list[Change]:
+    """Return the latest changes, newest first; `token` is that of the index's manifest.
+
+    None as the limit: all changes.
+    """
+    most = "" if limit is None else " LIMIT :limit"
+    values = {"token": token, "limit": limit}
+    rows = log.rows(f"{_SELECT} ORDER BY id DESC{most}", values)
     return [_change(row) for row in rows]
 
 
-def find_change(log: LogFile, number: int, *, token: str = "") -> Change | None:
+def find_change(log: LogDatabase, number: int, *, token: str = "") -> Change | None:
     """Return a change by its number; None: there is none."""
     rows = log.rows(f"{_SELECT} AND id = :id", {"token": token, "id": number})
     return _change(rows[0]) if rows else None
@@ -157,10 +159,10 @@ def _change(row: Sequence[object]) -> Change:
     return Change(at, when, kind, _state(before), _state(after), undone=bool(undone))  # type: ignore[arg-type]  # as `announce` writes them
 
 
-def renamed(log: LogFile) -> dict[str, str]:
+def renamed(log: LogDatabase) -> dict[str, str]:
     """Return keys of texts that replies had, with those that they have now (`text_key`)."""
     keys: dict[str, str] = {}
-    for change in changes(log, -1):  # newest first
+    for change in changes(log, None):  # newest first
         if change.undone or change.kind == "undo":
             continue
         for old, new in _renamings(change):
@@ -178,9 +180,7 @@ def _renamings(change: Change) -> Iterable[tuple[str, str]]:
             yield text_key(old.text), text_key(new.text)
 
 
-def rewrite_states(
-    connection: sqlite3.Connection, rewrite: Callable[[Candidate], Candidate]
-) -> int:
+def rewrite_states(connection: Connection, rewrite: Callable[[Candidate], Candidate]) -> int:
     """Rewrite the replies of all changes; return how many changes are others now."""
     count = 0
     rows = connection.execute("SELECT id, before, after FROM change").fetchall()

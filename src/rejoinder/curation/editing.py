@@ -132,7 +132,7 @@ class Editor:
             InputError: there is no such change, it was undone, or one of its replies has changed
                 since.
         """
-        change = find_change(self._log, number, token=self.index.manifest.change)
+        change = find_change(self._log.database, number, token=self.index.manifest.change)
         if change is None:
             raise InputError(
                 f"there is no change {number} in the log; changes are kept for a while"
@@ -168,7 +168,7 @@ class Editor:
             tickets = itertools.chain(self._tickets, itertools.repeat(None))
             return [row._replace(ticket=ticket) for row, ticket in zip(rows(), tickets)]  # noqa: B905 (endless)
 
-        journal = Journal(self._log, for_requests)
+        journal = Journal(self._log.database, for_requests)
         with self.index.journaled(journal):
             work()
         return journal.made

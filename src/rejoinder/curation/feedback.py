@@ -1,9 +1,10 @@
 """The log of an index: which replies were offered, which one was taken, and which were changed.
 
-It is an SQLite file beside the index (`INDEX.feedback.db`), so it outlives an index that is built
-again. Replies stand in it by their texts, since positions of another index mean other replies. An
-entry is on the disk once `append` has returned, whatever ends the process then; a power cut may
-cost the entries of the last moments.
+Of an index in a folder it is an SQLite file beside it (`INDEX.feedback.db`), of one in PostgreSQL
+it is in tables of the same schema; either way it outlives an index that is built again. Replies
+stand in it by their texts, since positions of another index mean other replies. An entry is on the
+disk once `append` has returned, whatever ends the process then; a power cut may cost the entries of
+the last moments.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import functools
 import hashlib
 import itertools
 import logging
-import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,9 +25,11 @@ from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import rewrite_states
-from rejoinder.curation.log_file import LogFile
 from rejoinder.curation.tickets import KEPT, Ticket, remember
 from rejoinder.settings import Count, quick_section, validate
+from rejoinder.stores.address import store_of
+from rejoinder.stores.log_database import Connection
+from rejoinder.stores.store import Store
 
 MOST_ENTRIES = 1_000_000  # the oldest are deleted
 Taken: TypeAlias = Literal["first", "offered", "unoffered", "text", "none"]
@@ -39,6 +41,10 @@ _SETTINGS = "SELECT name, value FROM setting WHERE name IN ('redact', 'days', 'l
 _WHERE = (
     "((:ids IS NULL OR id IN (SELECT value FROM json_each(:ids))) AND (:before IS NULL "
     "OR time < :before) AND (:source IS NULL OR source = :source))"
+)
+_SET = (
+    "INSERT INTO setting (name, value) VALUES (?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
 _DELETE = f"DELETE FROM entry WHERE {_WHERE}"  # noqa: S608 (a constant)
 _CONTEXTS = f"SELECT context, {_WHERE} FROM entry"  # noqa: S608 (a constant)
@@ -89,11 +95,11 @@ class Deleted:
     changes: int  # in which examples of these entries stood, or which were deleted with all
 
 
-class FeedbackLog(LogFile):
-    """The log of an index; its file is made by the first entry or setting. Threads may share it."""
+class FeedbackLog:
+    """The log of an index, which begins with the first entry or setting. Threads may share it."""
 
-    def __init__(self, index: Path) -> None:
-        super().__init__(index)
+    def __init__(self, index: str | Path | Store) -> None:
+        self.database = store_of(index).log()
         self._until_tidied = 0
         self._tidied_at = 0.0
         self.latest_settings = FeedbackSettings()  # at the last `append`
@@ -130,7 +136,7 @@ class FeedbackLog(LogFile):
         is_redacted = self.latest_settings.redact
         if is_redacted:
             entries = [_redacted(entry) for entry in entries]
-        with self.writing() as connection:
+        with self.database.writing() as connection:
             self.latest_settings = _settings_of(connection.execute(_SETTINGS))
             if self.latest_settings.redact != is_redacted:
                 return None
@@ -145,7 +151,7 @@ class FeedbackLog(LogFile):
 
     def find_entry(self, ticket: Ticket) -> dict[str, Any] | None:
         """Return number and chosen position of a late entry of a ticket without a digest."""
-        rows = self.rows(
+        rows = self.database.rows(
             "SELECT id, ticket FROM entry WHERE id > (SELECT max(id) FROM entry) - ? "
             "AND ticket LIKE ? || ':%'",
             (_LATE, ticket.key),
@@ -159,12 +165,13 @@ class FeedbackLog(LogFile):
     def set(self, **values: Any) -> FeedbackSettings:
         """Change settings; return all of them. Entries that are too old by them are deleted."""
         settings = validate(FeedbackSettings, {**asdict(self.settings()), **values}, "feedback")
-        with self.writing() as connection:
+        with self.database.writing() as connection:
             rows = [
                 (name, msgspec.json.encode(value).decode())
                 for name, value in asdict(settings).items()
             ]
-            connection.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", rows)
+            for row in rows:
+                connection.execute(_SET, row)
         self.tidy()
         return settings
 
@@ -175,25 +182,26 @@ class FeedbackLog(LogFile):
         """
         self._until_tidied = _TIDIED_EVERY
         self._tidied_at = time.monotonic()
-        if not self.path.exists():
+        if not self.database.exists():
             return
         settings = self.settings()
-        with self.writing() as connection:
+        with self.database.writing() as connection:
             is_right = _is_clock_right(connection, settings.days)
-            before = connection.total_changes
-            connection.execute(
-                "DELETE FROM entry WHERE id <= (SELECT max(id) FROM entry) - ?", (MOST_ENTRIES,)
-            )
+            first = "DELETE FROM entry WHERE id <= (SELECT max(id) FROM entry) - ?"
+            deleted = connection.execute(first, (MOST_ENTRIES,)).rowcount
             if is_right:
                 oldest = time.time() - settings.days * _DAY
-                connection.execute("DELETE FROM entry WHERE time < ?", (oldest,))
-                connection.execute("DELETE FROM change WHERE time < ?", (oldest,))
-                connection.execute("DELETE FROM request WHERE time < ?", (time.time() - KEPT,))
-            if has_deleted := connection.total_changes > before:
+                for table, before in (
+                    ("entry", oldest),
+                    ("change", oldest),
+                    ("request", time.time() - KEPT),
+                ):
+                    query = f"DELETE FROM {table} WHERE time < ?"  # noqa: S608 (names of ours)
+                    deleted += connection.execute(query, (before,)).rowcount
+            if deleted:
                 _drop_unused_replies(connection)
-        if has_deleted:
-            with self.connected() as connection:  # while others read, the next time has to do
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if deleted:
+            self.database.settle_deleted()
 
     def delete(
         self,
@@ -208,9 +216,9 @@ class FeedbackLog(LogFile):
         all entries go, and all changes. Their bytes are overwritten. `before` is in seconds since
         1970. `erasure.erase` takes them from the index, too.
         """
-        if not self.path.exists():
+        if not self.database.exists():
             return Deleted(0, 0)
-        with self.writing() as connection:
+        with self.database.writing() as connection:
             values = self._conditions(ids, before, source)
             contexts = _only_in(connection, values)
             count = connection.execute(_DELETE, values).rowcount
@@ -219,7 +227,7 @@ class FeedbackLog(LogFile):
             else:
                 changes = rewrite_states(connection, lambda reply: unlearn(reply, contexts))
             _drop_unused_replies(connection)
-        self.overwrite_deleted()
+        self.database.overwrite_deleted()
         return Deleted(count, changes)
 
     def forget(self) -> None:
@@ -227,14 +235,12 @@ class FeedbackLog(LogFile):
 
         Learned examples go from the log of changes, and their bytes are overwritten.
         """
-        if self.path.exists():
-            with self.writing() as connection:
-                connection.execute(
-                    "INSERT OR REPLACE INTO setting "
-                    "SELECT 'forgotten', ifnull(max(id), 0) FROM entry"
-                )
+        if self.database.exists():
+            with self.database.writing() as connection:
+                [last] = connection.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
+                connection.execute(_SET, ("forgotten", str(last)))
                 rewrite_states(connection, lambda reply: replace(reply, learned=()))
-            self.overwrite_deleted()
+            self.database.overwrite_deleted()
 
     def contexts_of(
         self,
@@ -244,23 +250,23 @@ class FeedbackLog(LogFile):
         source: str | None = None,
     ) -> frozenset[str]:
         """Return the keys of conversations that only entries have to which all of this applies."""
-        if not self.path.exists():
+        if not self.database.exists():
             return frozenset()
-        with self.reading() as connection:
+        with self.database.reading() as connection:
             return _only_in(connection, self._conditions(ids, before, source))
 
     @property
     def forgotten(self) -> int:
         """The number of the last entry when examples were last taken away."""
-        rows = self.rows("SELECT value FROM setting WHERE name = 'forgotten'")
+        rows = self.database.rows("SELECT value FROM setting WHERE name = 'forgotten'")
         return int(rows[0][0]) if rows else 0
 
     def settings(self) -> FeedbackSettings:
         """Return the settings, which other processes may change."""
-        return _settings_of(self.rows(_SETTINGS))
+        return _settings_of(self.database.rows(_SETTINGS))
 
     def __len__(self) -> int:
-        rows = self.rows("SELECT count(*) FROM entry")
+        rows = self.database.rows("SELECT count(*) FROM entry")
         return int(rows[0][0]) if rows else 0
 
     def __iter__(self) -> Iterator[Entry]:
@@ -271,11 +277,11 @@ class FeedbackLog(LogFile):
 
         One that is not as it was written is left out, and counted in a warning.
         """
-        if not self.path.exists():
+        if not self.database.exists():
             return
         unreadable = 0
         while True:
-            with self.reading() as connection:
+            with self.database.reading() as connection:
                 rows = connection.execute(
                     "SELECT id, time, context, offered, chosen, text, source FROM entry "
                     "WHERE id > ? ORDER BY id LIMIT ?",
@@ -295,7 +301,7 @@ class FeedbackLog(LogFile):
         if unreadable:
             _logger.warning(
                 "%s: %d entries are not as they were written, and are left out",
-                self.shown,
+                self.database.shown,
                 unreadable,
             )
 
@@ -309,7 +315,7 @@ class FeedbackLog(LogFile):
             "source": None if source is None else self._digest(source),
         }
 
-    def _insert(self, connection: sqlite3.Connection, entry: Entry, ticket: str | None) -> int:
+    def _insert(self, connection: Connection, entry: Entry, ticket: str | None) -> int:
         values = (
             entry.time or time.time(),
             msgspec.json.encode(entry.context).decode(),
@@ -321,18 +327,17 @@ class FeedbackLog(LogFile):
         )
         made = connection.execute(
             "INSERT INTO entry (time, context, offered, chosen, text, source, ticket) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
             values,
         )
-        assert made.lastrowid is not None
-        return made.lastrowid
+        return int(made.fetchone()[0])
 
     def _digest(self, source: str) -> str:
         """Return what is kept of a source: equal ones stay equal, and none can be read."""
         if not source:
             return ""
         return hashlib.blake2b(
-            source.encode(errors="replace"), key=self._salt, digest_size=8
+            source.encode(errors="replace"), key=self.database.salt, digest_size=8
         ).hexdigest()
 
 
@@ -365,7 +370,7 @@ def _entry(row: Sequence[Any], texts: dict[int, str]) -> Entry:
     )
 
 
-def _only_in(connection: sqlite3.Connection, values: dict[str, Any]) -> frozenset[str]:
+def _only_in(connection: Connection, values: dict[str, Any]) -> frozenset[str]:
     """Return the keys of conversations that only entries have to which `_WHERE` applies."""
     keys: dict[bool, set[str]] = {True: set(), False: set()}
     for text, applies in connection.execute(_CONTEXTS, values):
@@ -376,10 +381,11 @@ def _only_in(connection: sqlite3.Connection, values: dict[str, Any]) -> frozense
     return frozenset(keys[True] - keys[False])
 
 
-def _reply_id(connection: sqlite3.Connection, text: str) -> int:
+def _reply_id(connection: Connection, text: str) -> int:
     row = connection.execute("SELECT id FROM reply WHERE text = ?", (text,)).fetchone()
     if row is None:
-        row = (connection.execute("INSERT INTO reply (text) VALUES (?)", (text,)).lastrowid,)
+        made = connection.execute("INSERT INTO reply (text) VALUES (?) RETURNING id", (text,))
+        row = made.fetchone()
     return int(row[0])
 
 
@@ -393,7 +399,7 @@ def _parsed_settings(rows: tuple[tuple[str, str], ...]) -> FeedbackSettings:
     return validate(FeedbackSettings, values, "feedback") if values else FeedbackSettings()
 
 
-def _is_clock_right(connection: sqlite3.Connection, days: int) -> bool:
+def _is_clock_right(connection: Connection, days: int) -> bool:
     """Return whether entries may be deleted by the clock of now; remember the clock.
 
     If it has gone on by much since it was last looked at, it is believed a day later, unless it has
@@ -409,11 +415,12 @@ def _is_clock_right(connection: sqlite3.Connection, days: int) -> bool:
         is_right = now - seen <= max(_DAY, _LEAP * days * _DAY)
         leapt = now
     values = [("clock", repr(now)), ("clock leapt", "0" if is_right else repr(leapt))]
-    connection.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", values)
+    for row in values:
+        connection.execute(_SET, row)
     return is_right
 
 
-def _drop_unused_replies(connection: sqlite3.Connection) -> None:
+def _drop_unused_replies(connection: Connection) -> None:
     connection.execute(
         "DELETE FROM reply WHERE id NOT IN (SELECT value FROM entry, json_each(entry.offered)) "
         "AND id NOT IN (SELECT chosen FROM entry WHERE chosen IS NOT NULL)"

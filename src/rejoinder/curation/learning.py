@@ -63,7 +63,7 @@ def learn(
     out = held_out(matches)
     asked = [each for each, is_out in zip(matches, out, strict=True) if is_out]
     kept = [each for each, is_out in zip(matches, out, strict=True) if not is_out]
-    chosen = chosen_matches(positions_by_text(replies, renamed(log)), log)
+    chosen = chosen_matches(positions_by_text(replies, renamed(log.database)), log)
     changes = with_examples(index.model, replies, [*kept, *chosen])
     before = _ranks(index, asked)
     if changes:
@@ -90,7 +90,7 @@ def learn_chosen(index: Index, log: FeedbackLog) -> int:
     check_takes_examples(index.model)
     replies = dict(index)
     entries = log.entries(after=log.forgotten)
-    matches = chosen_matches(positions_by_text(replies, renamed(log)), entries)
+    matches = chosen_matches(positions_by_text(replies, renamed(log.database)), entries)
     changes = with_examples(index.model, replies, matches)
     if changes:
         index.edit(changes)

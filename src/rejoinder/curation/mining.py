@@ -34,7 +34,7 @@ from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding.background import mean_background
 from rejoinder.retrieval.encoding.templates import Frames, mask, plain, with_placeholders
-from rejoinder.stores.manifest import check_encoder
+from rejoinder.stores.models import check_encoder
 
 logger = logging.getLogger(__name__)
 

@@ -103,7 +103,7 @@ class _KnownReplies:
             return name
         if name not in self._by_id:
             raise InputError(
-                f"no reply of {self.index.folder} has the id {name[:60]!r}; name a reply by its "
+                f"no reply of {self.index.store} has the id {name[:60]!r}; name a reply by its "
                 "position, a number, or by the field id of its payload, a text"
             )
         return self._by_id[name]

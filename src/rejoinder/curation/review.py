@@ -79,7 +79,7 @@ def review(index: Index, examples: Sequence[Example], progress: Advance = silent
         by_key.setdefault(text_key(reply.text), position)
     known = [each for each in examples if text_key(each.response) in by_key]
     if not known:
-        raise InputError(f"no response of the conversations is a reply of {index.folder}")
+        raise InputError(f"no response of the conversations is a reply of {index.store}")
     rights = [by_key[text_key(each.response)] for each in known]
     found = []
     for start in range(0, len(known), _AT_ONCE):

@@ -28,7 +28,7 @@ def save_review(index: Index, review: Review, folder: Path) -> None:
     replies = dict(index)
     with files.atomic_folder(folder, FOLDER, overwrite=True) as part:
         (part / REPORT).write_text(document(replies, review).markdown(), encoding="utf-8")
-        figures = {"kind": KIND, "index": str(index.folder), **asdict(review)}
+        figures = {"kind": KIND, "index": str(index.store), **asdict(review)}
         text = json.dumps(figures, indent=1, ensure_ascii=False)
         (part / FIGURES).write_text(text + "\n", encoding="utf-8")
 

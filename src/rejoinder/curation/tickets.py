@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from rejoinder.curation.log_file import LogFile
 from rejoinder.errors import BusyError, InputError
+from rejoinder.stores.log_database import Connection, LogDatabase
 
 KEPT = 86_400.0  # seconds for which a request is remembered
 
@@ -34,7 +33,7 @@ class ReusedKeyError(InputError):
 
 
 def remember(
-    connection: sqlite3.Connection, ticket: Ticket, result: Mapping[str, Any], token: str = ""
+    connection: Connection, ticket: Ticket, result: Mapping[str, Any], token: str = ""
 ) -> None:
     """Write down what a request has led to; it counts if the manifest has the `token`.
 
@@ -45,14 +44,14 @@ def remember(
     written = connection.execute(
         "INSERT INTO request (key, time, digest, result, token) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
         "(key) DO UPDATE SET time = excluded.time, digest = excluded.digest, "
-        "result = excluded.result, token = excluded.token WHERE time < ?",
+        "result = excluded.result, token = excluded.token WHERE request.time < ?",
         (ticket.key, now, ticket.digest, _to_json(result), token, now - KEPT),
     )
     if not written.rowcount:
         raise BusyError("the same request was carried out by another process just now; try again")
 
 
-def recall(log: LogFile, ticket: Ticket, token: str = "") -> dict[str, Any] | None:
+def recall(log: LogDatabase, ticket: Ticket, token: str = "") -> dict[str, Any] | None:
     """Return what a request has led to; None: it was not carried out.
 
     `token` is that of the index's manifest.
@@ -75,7 +74,7 @@ def recall(log: LogFile, ticket: Ticket, token: str = "") -> dict[str, Any] | No
     return found
 
 
-def forget(log: LogFile, ticket: Ticket) -> None:
+def forget(log: LogDatabase, ticket: Ticket) -> None:
     """Let a request be carried out again."""
     with log.writing() as connection:
         connection.execute("DELETE FROM request WHERE key = ?", (ticket.key,))

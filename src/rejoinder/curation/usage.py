@@ -106,7 +106,7 @@ def usage(index: Index, log: FeedbackLog) -> Usage:
     entries = list(log)
     unlike = _unlike(index.model, replies, entries)
     periods, name = _periods(entries, unlike)
-    positions = positions_by_text(replies, renamed(log))
+    positions = positions_by_text(replies, renamed(log.database))
     unused = _unused(replies, positions, entries)
     missed = [entry for entry in entries if entry.taken in ("text", "none") and entry.context]
     known = [value for value in unlike if value is not None]

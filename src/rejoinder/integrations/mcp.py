@@ -115,7 +115,7 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
         instructions="Canned replies of a support team: suggest them before writing.",
         version=__version__,
     )
-    recorder = Recorder(index, FeedbackLog(index.folder))
+    recorder = Recorder(index, FeedbackLog(index.store))
     lock = threading.Lock()  # the library calls tools in threads
 
     @server.tool(annotations=_READS)

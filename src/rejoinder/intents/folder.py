@@ -30,7 +30,7 @@ from rejoinder.intents.heads import (
 from rejoinder.intents.refusal import Rejection
 from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate
-from rejoinder.stores.manifest import MODEL, ModelRecord, model_record
+from rejoinder.stores.models import MODEL, ModelRecord, model_record
 
 FORMAT = 2
 

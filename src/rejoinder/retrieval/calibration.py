@@ -1,7 +1,7 @@
 """Confidence: how probably the best reply is right, so that a system can decline to answer.
 
 A logistic regression on the best reply's score and its gap to the second, fitted on held-out
-conversations, is kept in the index's folder as calibration.json. It holds for that index, as it
+conversations, is kept with the index as calibration.json. It holds for that index, as it
 was, alone.
 """
 
@@ -31,7 +31,7 @@ from rejoinder.retrieval.encoding.confidence import (
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Searcher
-from rejoinder.stores.manifest import CALIBRATION
+from rejoinder.stores.names import CALIBRATION
 
 FOLDS = 5
 
@@ -165,7 +165,7 @@ def calibrate(
     for what, rows in (("right", right), ("wrong", ~right)):
         if (count := len(np.unique(groups[rows]))) < LEAST:
             raise InputError(
-                f"the best reply of {index.folder} is {what} in {count} of {len(numbers)} "
+                f"the best reply of {index.store} is {what} in {count} of {len(numbers)} "
                 f"conversations; a calibration needs {LEAST} right and {LEAST} wrong ones: give "
                 "more conversations, or replies that they use"
             )
@@ -216,24 +216,25 @@ def read_calibration(index: Searcher) -> Calibration:
 
     One that is missing, altered, or of another index is an InputError.
     """
-    path = index.folder / CALIBRATION
-    if not path.is_file():
+    if not index.store.has_file(CALIBRATION):
         raise InputError(
-            f"{index.folder} is not calibrated; rejoinder calibrate {index.folder} --data "
+            f"{index.store} is not calibrated; rejoinder calibrate {index.store} --data "
             "CONVERSATIONS"
         )
+    shown = f"the calibration of {index.store}"
     try:
-        content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        text = index.store.read_file(CALIBRATION).decode()
+        content: dict[str, Any] = parse_json(text)
         if is_altered(content):
             raise ValueError("altered after it was written")
         if content["format"] != FORMAT:
             raise InputError(
-                f"{path} has format {content['format']}; this version reads {FORMAT}: update "
+                f"{shown} has format {content['format']}; this version reads {FORMAT}: update "
                 "rejoinder"
             )
         calibration = msgspec.convert(content, Calibration)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); {_again(index)}") from None
+        raise InputError(f"{shown} is damaged ({error}); {_again(index)}") from None
     _check(calibration, index)
     return calibration
 
@@ -250,14 +251,13 @@ def is_calibrated(index: Searcher) -> bool:
 def _check(calibration: Calibration, index: Searcher) -> None:
     if calibration.model != index.manifest.model.fingerprint:
         raise InputError(
-            f"the calibration in {index.folder} is of another model's scores; {_again(index)}"
+            f"the calibration in {index.store} is of another model's scores; {_again(index)}"
         )
     if calibration.index not in (index.fingerprint, index.manifest.same_as):
         raise InputError(
-            f"the calibration in {index.folder} is of other replies than it has now; "
-            f"{_again(index)}"
+            f"the calibration in {index.store} is of other replies than it has now; {_again(index)}"
         )
 
 
 def _again(index: Searcher) -> str:
-    return f"calibrate again: rejoinder calibrate {index.folder} --data CONVERSATIONS"
+    return f"calibrate again: rejoinder calibrate {index.store} --data CONVERSATIONS"

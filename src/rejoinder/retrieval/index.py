@@ -1,19 +1,10 @@
-"""The index: a folder of encoded replies.
+"""The index: encoded replies, in a folder or in a database; see `stores.store`.
 
-    manifest.json             the model, the files with their digests, the positions that are gone
-    segment-000000000000/     replies that were written at once, or small segments joined by `add`
-        replies.jsonl         texts and payloads
-        offsets.i64           where each reply begins
-        vectors.f32           float32 vectors
-    approximate-*.faiss       what makes searches faster; see `ann`
-    head-*.safetensors        what titles, examples and sentences count; see `scoring`
-    calibration.json          how probable it is that a best reply is right; see `calibration`
+Beside the replies may be the log of their use; see `curation`.
 
-Beside the folder may be the log of its use; see `curation`.
-
-A change writes new files first and then replaces the manifest, at one instant: whatever interrupts
-it, the index is as before or as after. Positions are never reused. Readers stay with what they
-opened until they `refresh`.
+A change writes what is new first and then replaces the manifest, at one instant: whatever
+interrupts it, the index is as before or as after. Positions are never reused. Readers stay with
+what they opened until they `refresh`.
 """
 
 from __future__ import annotations
@@ -50,18 +41,14 @@ from rejoinder.retrieval.encoding.head import (
 )
 from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.reader import IndexReader
-from rejoinder.stores.ann import MEASURED_ON, build_file, library
-from rejoinder.stores.manifest import (
-    ApproximateRecord,
-    Manifest,
-    Method,
-    Positions,
-    check_encoder,
-    new_folder,
-    read_manifest,
-)
+from rejoinder.stores.address import store_of
+from rejoinder.stores.ann import MEASURED_ON
+from rejoinder.stores.folder import FolderStore
+from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method
+from rejoinder.stores.models import ModelRecord, check_encoder, model_record
+from rejoinder.stores.runs import Positions
 from rejoinder.stores.segments import Segment
-from rejoinder.stores.writing import sweep
+from rejoinder.stores.store import Store
 
 NOTHING: Positions = np.empty(0, dtype=np.int64)
 
@@ -77,6 +64,11 @@ def with_questions(answers: Mapping[str, Sequence[str | Sequence[str]]]) -> list
         examples = [(each,) if isinstance(each, str) else tuple(each) for each in questions]
         replies.append(Candidate(text, examples=tuple(examples)))
     return replies
+
+
+def _model_record(encoder: DualEncoder, store: Store) -> ModelRecord:
+    folder = store.folder if isinstance(store, FolderStore) else None
+    return model_record(encoder.fingerprint, encoder.name, folder)
 
 
 class Journal(Protocol):
@@ -99,7 +91,7 @@ class Journal(Protocol):
 
 
 class Index(IndexReader):
-    """Encoded replies on disk. Make one with `Index.build` or `Index.open`.
+    """Encoded replies. Make one with `Index.build` or `Index.open`.
 
     >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index")  # doctest: +SKIP
     >>> index.search([["When do we meet?"]], k=1)  # doctest: +SKIP
@@ -112,7 +104,7 @@ class Index(IndexReader):
         cls,
         model: Ranker,
         replies: Iterable[str | Candidate] | Mapping[str, Sequence[str | Sequence[str]]],
-        folder: str | Path | None = None,
+        place: str | Path | Store | None = None,
         *,
         batch: int = 1024,
         overwrite: bool = False,
@@ -124,8 +116,9 @@ class Index(IndexReader):
         """Encode replies, `batch` at once, and write an index, whole or not at all.
 
         The model is one that encodes, as `rejoinder.load` opens. A mapping has the questions, or
-        conversations, that each reply answers. Without a `folder` the index is in a temporary one,
-        which goes when nobody has the index any more.
+        conversations, that each reply answers. `place` is a folder, or the address of a database;
+        without one the index is in a temporary folder, which goes when nobody has the index any
+        more.
 
         Canned replies are encoded without salutation, placeholders and the like
         (`templates.plain`), unless `as_written`; their texts come back untouched. Titles and
@@ -136,24 +129,24 @@ class Index(IndexReader):
         gets the number of replies just encoded; `phases` (`progress.track`) shows what follows.
 
         Raises:
-            InputError: `folder` is taken, a payload is not JSON, the model's vectors are not unit
+            InputError: `place` is taken, a payload is not JSON, the model's vectors are not unit
                 vectors.
         """
         encoder = check_encoder(model)
         given = with_questions(replies) if isinstance(replies, Mapping) else replies
         with contextlib.ExitStack() as stack:
-            if folder is None:
+            if place is None:
                 # Windows removes no file that a snapshot has open.
                 temporary = tempfile.TemporaryDirectory(
                     prefix="rejoinder-", ignore_cleanup_errors=True
                 )
-                folder = Path(stack.enter_context(temporary), "index")
-            place = Path(folder)
-            plain = not as_written
-            with new_folder(encoder, place, overwrite=overwrite, plain=plain) as (empty, part):
+                place = Path(stack.enter_context(temporary), "index")
+            store = store_of(place)
+            empty = Manifest(_model_record(encoder, store), plain=not as_written)
+            with store.create(overwrite=overwrite) as part:
                 manifest = extend(empty, part, encoder, given, batch, progress, engine)
-                with_head(part, manifest, encoder, phases).write(part)
-            index = cls.open(place, encoder, verify=False)
+                part.write_manifest(with_head(part, manifest, encoder, phases))
+            index = cls.open(store, encoder, verify=False)
             weakref.finalize(index, stack.pop_all().close)
         return index
 
@@ -172,18 +165,18 @@ class Index(IndexReader):
             old = self._segments
             record = self.manifest.head
             fitted = None
-            head = None if record is None else read_head(self.folder, record)
+            head = None if record is None else read_head(self.store, record)
             manifest = extend(
-                self.manifest, self.folder, encoder, replies, batch, progress, engine, old, head
+                self.manifest, self.store, encoder, replies, batch, progress, engine, old, head
             )
             if manifest != self.manifest:
                 *kept, new = range(len(manifest.segments))
-                segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
+                segments = [*old[: len(kept)], self._open_new(manifest, new)]
                 is_first = manifest.examples > 0 and not self.manifest.examples
                 if is_first and takes_examples(encoder):
-                    fitted = fit_index(self.folder, manifest, segments, encoder)
+                    fitted = fit_index(self.store, manifest, segments, encoder)
                     manifest = fitted.manifest
-                    segments = [Segment(self.folder, manifest, 0, verify=False)]
+                    segments = [self._open_new(manifest)]
                 self._set(self._replace_manifest(manifest), segments)
                 self._tidy_up(fitted)
             return range(first, manifest.end)
@@ -239,8 +232,8 @@ class Index(IndexReader):
         encoder = self._remembering if len(self) <= MOST_ANSWERS else self._model()
         with self._change():
             manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
-            fitted = fit_index(self.folder, manifest, self._segments, encoder, changes)
-            segment = Segment(self.folder, fitted.manifest, 0, verify=False)
+            fitted = fit_index(self.store, manifest, self._segments, encoder, changes)
+            segment = self._open_new(fitted.manifest)
             self._set(self._replace_manifest(fitted.manifest), [segment])
             self._tidy_up(fitted)
 
@@ -258,9 +251,9 @@ class Index(IndexReader):
                 empty = Manifest(
                     old.model, size=old.size, head=old.head, plain=old.plain, change=old.change
                 )
-                new = rewrite(empty, self.folder, self._segments, old, None, batch, progress)
+                new = rewrite(empty, self.store, self._segments, old, None, batch, progress)
                 new = replace(new, same_as=old.fingerprint)
-                segment = Segment(self.folder, new, 0, verify=False)
+                segment = self._open_new(new)
                 self._set(self._replace_manifest(new), [segment])
                 self._tidy_up()
             return sum(each.count for each in old.segments) - len(self)
@@ -268,7 +261,7 @@ class Index(IndexReader):
     def reencode(
         self,
         model: Ranker,
-        folder: str | Path,
+        place: str | Path | Store,
         *,
         batch: int = 1024,
         overwrite: bool = False,
@@ -280,19 +273,18 @@ class Index(IndexReader):
         A calibration does not come along: it is of this model's scores.
 
         """
-        if Path(folder).exists() and Path(folder).samefile(self.folder):
+        store = store_of(place)
+        if store.is_same(self.store):
             raise InputError(
-                f"{folder} is the index itself; write beside it, and let that take its place"
+                f"{store} is the index itself; write beside it, and let that take its place"
             )
         encoder = check_encoder(model)
-        with new_folder(encoder, Path(folder), overwrite=overwrite, plain=self.manifest.plain) as (
-            empty,
-            part,
-        ):
+        empty = Manifest(_model_record(encoder, store), plain=self.manifest.plain)
+        with store.create(overwrite=overwrite) as part:
             old = self.manifest
             manifest = rewrite(empty, part, self._segments, old, encoder, batch, progress, engine)
-            with_head(part, manifest, encoder).write(part)
-        return type(self).open(folder, encoder, verify=False)
+            part.write_manifest(with_head(part, manifest, encoder))
+        return type(self).open(store, encoder, verify=False)
 
     def approximate(
         self,
@@ -302,7 +294,7 @@ class Index(IndexReader):
         method: Method | None = None,
         track: Track = no_track,
     ) -> ApproximateRecord:
-        """Make a file of FAISS in the index's folder; all searches use it from now on. See `ann`.
+        """Let searches be approximate from now on: by a file of FAISS, or by a database's index.
 
         Args:
             recall: wanted share, on the average, of the `ann.MEASURED_AT` best replies of an exact
@@ -319,29 +311,33 @@ class Index(IndexReader):
                 contexts, a context has too many vectors for a scan, or FAISS is missing.
         """
         check_number("recall", recall, "it goes from above 0 to 1", math.ulp(0), 1)
-        library()
+        self.store.check_candidates()
         if contexts is None:
             step = len(self) // MEASURED_ON + 1
             contexts = [[candidate.text] for _, candidate in itertools.islice(self, 0, None, step)]
         if min(len(self), len(contexts)) < 2:
             raise InputError(
-                f"{self.folder}: {len(self)} replies and {len(contexts)} contexts; it needs two of "
+                f"{self.store}: {len(self)} replies and {len(contexts)} contexts; it needs two of "
                 "each"
             )
         vectors = self.encode_contexts(contexts)
         with self._change():
             try:
-                record = build_file(self.folder, self._rows, vectors, recall, method, track)
+                record = self.store.build_candidates(self._rows, vectors, recall, method, track)
                 self._replace_file(record)
             finally:
                 self._tidy_up()
         return record
 
     def exact(self) -> None:
-        """Remove the file of FAISS: search is exact again."""
+        """Let searches be exact again."""
         with self._change():
             self._replace_file(None)
             self._tidy_up()
+
+    def _open_new(self, manifest: Manifest, number: int = 0) -> Segment:
+        """Open a segment that was just written."""
+        return self.store.open_segment(manifest, number, verify=False)
 
     def _replace_file(self, record: ApproximateRecord | None) -> None:
         manifest = replace(self.manifest, approximate=record, same_as="")
@@ -361,19 +357,19 @@ class Index(IndexReader):
         with self._write_lock():
             if self._journal is not None:  # before anything is encoded: the log may refuse
                 self._journal.settle(self.manifest.change)
-            sweep(self.folder, self.manifest)
+            self.store.sweep(self.manifest)
             yield
 
     def _replace_manifest(self, manifest: Manifest) -> Manifest:
         """Put a manifest in the place of the one on the disk, which makes a change; return it."""
         journal = self._journal
         if journal is None:
-            manifest.write(self.folder)
+            self.store.write_manifest(manifest)
             return manifest
         manifest = replace(manifest, change=os.urandom(8).hex())
         journal.announce(manifest.change)
         try:
-            manifest.write(self.folder)
+            self.store.write_manifest(manifest)
         except BaseException:
             if not self._is_on_disk(manifest):
                 journal.withdraw(manifest.change)
@@ -383,14 +379,14 @@ class Index(IndexReader):
 
     def _is_on_disk(self, manifest: Manifest) -> bool:
         try:
-            return read_manifest(self.folder).change == manifest.change
+            return self.store.read_manifest().change == manifest.change
         except (InputError, OSError):
             return False
 
     def _tidy_up(self, fitted: FittedIndex | None = None) -> None:
         """Do what may fail after a change is made: the next change does it then."""
         with contextlib.suppress(InputError, OSError):
-            sweep(self.folder, read_manifest(self.folder))
+            self.store.sweep(self.store.read_manifest())
         with contextlib.suppress(OSError):
             if fitted is not None:
-                save_calibration(self.folder, fitted)
+                save_calibration(self.store, fitted)

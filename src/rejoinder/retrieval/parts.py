@@ -16,7 +16,8 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.retrieval.replies import FilteredIndex, Reply
-from rejoinder.stores.scan import Flags, Positions, Scores
+from rejoinder.stores.runs import Positions
+from rejoinder.stores.scan import Flags, Scores
 from rejoinder.text.courtesy import asks
 
 PENALTY = 0.03

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,24 +18,20 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError, shown
-from rejoinder.files import lock_path
 from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Searcher
-from rejoinder.stores.ann import SMALL, FaissIndex
-from rejoinder.stores.manifest import (
-    MANIFEST,
-    Manifest,
-    Positions,
-    are_in,
-    check_encoder,
-    check_model,
-    read_manifest,
-    read_runs,
-)
-from rejoinder.stores.scan import Array, Flags, Found, Rows, search
+from rejoinder.stores.address import store_of
+from rejoinder.stores.ann import SMALL
+from rejoinder.stores.candidates import CandidateSearch
+from rejoinder.stores.folder import FolderStore
+from rejoinder.stores.manifest import Manifest
+from rejoinder.stores.models import check_encoder, check_model
+from rejoinder.stores.runs import Positions, are_in, read_runs
+from rejoinder.stores.scan import Flags, Found, Rows, search
 from rejoinder.stores.segments import Segment, texts_of
+from rejoinder.stores.store import Store
 
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
@@ -51,24 +47,32 @@ class FilteredSegments:
     segments: Sequence[Segment]
     rows: Sequence[Rows]  # of each segment; those that do not pass are marked as deleted
     count: int  # rows that pass
-    candidates: Callable[[Sequence[FloatArray], int, float], Found]  # by a scan, or by FAISS
+    candidates: Callable[[Sequence[FloatArray], int, float], Found]  # by a scan, or those named
     word_index: Callable[[], WordIndex]  # of all rows
 
     def vectors(self, numbers: Positions) -> FloatArray:
         """Return the vectors of rows: (n, d)."""
-        return self._gather(numbers, [segment.vectors for segment in self.segments])
+        return self._gather(numbers, [segment.vectors_of for segment in self.segments])
 
     def responses(self, numbers: Positions) -> FloatArray:
         """Return the encodings of the texts of rows: (n, d)."""
-        return self._gather(numbers, [segment.responses for segment in self.segments])
+        return self._gather(numbers, [segment.responses_of for segment in self.segments])
 
-    def _gather(self, numbers: Positions, parts: Sequence[Array]) -> FloatArray:
+    def _gather(
+        self, numbers: Positions, parts: Sequence[Callable[[Positions], FloatArray]]
+    ) -> FloatArray:
         firsts = [rows.first for rows in self.rows]
+        if len(parts) == 1:
+            return parts[0](numbers - firsts[0])
         owners = np.searchsorted(firsts, numbers, side="right") - 1
-        vectors = np.empty((len(numbers), parts[0].shape[1]), dtype=np.float32)
-        for owner in np.unique(owners):
-            vectors[owners == owner] = parts[owner][numbers[owners == owner] - firsts[owner]]
-        return vectors
+        found = [np.flatnonzero(owners == owner) for owner in range(len(parts))]
+        read = [
+            part(numbers[rows] - first)
+            for part, first, rows in zip(parts, firsts, found, strict=True)
+            if len(rows)
+        ]
+        vectors = np.concatenate(read) if read else np.zeros((0, 1), np.float32)
+        return vectors[np.argsort(np.concatenate([np.zeros(0, np.int64), *found]))]
 
     def reply(self, number: int, score: float) -> Reply:
         """Return the reply of a row with its score."""
@@ -84,36 +88,39 @@ class FilteredSegments:
 
 
 def open_segments(
-    folder: Path,
+    store: Store,
     encoder: DualEncoder | None,
     verify: bool | None,
     known: Mapping[str, Segment] | None = None,
 ) -> tuple[Manifest, list[Segment]]:
     """Read the manifest of an index, which somebody may be changing, and open its segments.
 
-    Except those that are `known` by their names and still the same. An index in Milvus has none.
-
+    Except those that are `known` by their names and still the same.
     """
     for _ in range(_TRIES):
         manifest = None
-        stamp = stamp_of(folder)
+        stamp = store.stamp()
         try:
-            manifest = read_manifest(folder)
+            manifest = store.read_manifest()
             if encoder is not None:
-                check_model(folder, manifest.model, encoder)
-            segments = _open_all(folder, manifest, verify, known or {})
-            if stamp == stamp_of(folder):
+                check_model(store, manifest.model, encoder)
+            segments = _open_all(store, manifest, verify, known or {})
+            if stamp == store.stamp():
                 return manifest, segments
         except (InputError, FileNotFoundError, PermissionError):
             # Windows opens no file that is just being replaced.
-            if not _is_changing(folder, manifest):
+            if not store.is_changing(manifest):
                 raise
         time.sleep(_PAUSE)  # retry with the new manifest
-    raise InputError(f"{folder} kept changing while it was opened; try again")
+    raise InputError(f"{store} kept changing while it was opened; try again")
+
+
+def _by_name(index: IndexReader | None) -> dict[str, Segment]:
+    return {} if index is None else {each.record.name: each for each in index._segments}
 
 
 def _open_all(
-    folder: Path, manifest: Manifest, verify: bool | None, known: Mapping[str, Segment]
+    store: Store, manifest: Manifest, verify: bool | None, known: Mapping[str, Segment]
 ) -> list[Segment]:
     total = sum(record.bytes for record in manifest.segments)
     check = total <= SMALL if verify is None else verify
@@ -121,63 +128,61 @@ def _open_all(
     for number, record in enumerate(manifest.segments):
         segment = known.get(record.name)
         if segment is None or segment.record != record:
-            segment = Segment(folder, manifest, number, verify=check)
+            segment = store.open_segment(manifest, number, verify=check)
         segments.append(segment)
     if verify and manifest.head:
-        read_head(folder, manifest.head)
+        read_head(store, manifest.head)
     if verify and manifest.approximate:
-        FaissIndex(folder, manifest.approximate).check(content=True)
+        store.open_candidates(manifest.approximate).check(content=True)
     return segments
 
 
-def stamp_of(folder: Path) -> tuple[int, int, int] | None:
-    """Return what changes whenever the manifest does."""
-    try:
-        found = (folder / MANIFEST).stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
-    try:
-        return lock_path(folder).exists() or read_manifest(folder) != manifest
-    except InputError:
-        return False
-
-
 class IndexReader(Searcher):
-    """An index on disk as it was opened, or at its last `refresh`."""
+    """An index as it was opened, or at its last `refresh`."""
 
     def __init__(
-        self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: DualEncoder | None
+        self, store: Store, manifest: Manifest, segments: list[Segment], encoder: DualEncoder | None
     ) -> None:
-        self.folder = folder
+        self.store = store
         self.encoder = encoder
-        self._faiss: FaissIndex | None = None
+        self._named: CandidateSearch | None = None
         self._word_index: WordIndex | None = None
-        self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
+        self._stamp: Hashable = None  # of the store when `refresh` read it
         self._set(manifest, segments)
 
     @classmethod
     def open(
-        cls, folder: str | Path, encoder: Ranker | None = None, *, verify: bool | None = None
+        cls,
+        place: str | Path | Store,
+        encoder: Ranker | None = None,
+        *,
+        verify: bool | None = None,
+        like: IndexReader | None = None,
     ) -> Self:
-        """Open an index.
+        """Open an index: a folder, or the address of a database.
 
         Without an `encoder` it opens the model it was built with when that is needed.
 
         `verify` compares the content of files with their digests, not their sizes alone; None: of
         small indexes.
 
+        `like` is the same index, opened earlier; what has not changed since is shared.
+
         Raises:
             InputError: there is no index, a file is missing, truncated or altered, or the index is
                 of another model.
         """
-        folder = Path(folder)
+        store = store_of(place)
         own = None if encoder is None else check_encoder(encoder)
-        manifest, segments = _open(folder, own, verify)
-        return cls(folder, manifest, segments, own)
+        manifest, segments = open_segments(store, own, verify, _by_name(like))
+        return cls(store, manifest, segments, own)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the index; InputError where it is in a database."""
+        if isinstance(self.store, FolderStore):
+            return self.store.folder
+        raise InputError(f"{self.store} is a database, not a folder")
 
     def refresh(self) -> bool:
         """Take over what others have changed since; return whether they have.
@@ -191,11 +196,10 @@ class IndexReader(Searcher):
             InputError: the index was built again with another model, or is damaged; this one stays
                 as it was.
         """
-        stamp = stamp_of(self.folder)
+        stamp = self.store.stamp()
         if stamp and stamp == self._stamp:
             return False
-        known = {segment.record.name: segment for segment in self._segments}
-        manifest, segments = _open(self.folder, self.encoder, None, known)
+        manifest, segments = open_segments(self.store, self.encoder, None, _by_name(self))
         changed = manifest != self.manifest
         if changed:
             self._set(manifest, segments)
@@ -220,7 +224,7 @@ class IndexReader(Searcher):
 
     def snapshot(self) -> IndexReader:
         """Return the index as it is now: what `refresh` and changes do does not reach it."""
-        return IndexReader(self.folder, self.manifest, self._segments, self.encoder)
+        return IndexReader(self.store, self.manifest, self._segments, self.encoder)
 
     def candidate(self, position: int, *, deleted: bool = False) -> Candidate:
         """Return the reply at a position.
@@ -259,7 +263,7 @@ class IndexReader(Searcher):
         manifest = self.manifest
         model = manifest.model.name or manifest.model.fingerprint[:12]
         return {
-            "folder": str(self.folder),
+            "index": str(self.store),
             "replies": len(self),
             "size": manifest.size,
             "model": model,
@@ -277,13 +281,13 @@ class IndexReader(Searcher):
             if len(own):
                 deleted = np.zeros(record.count, dtype=bool)
                 deleted[segment.rows(own)] = True
-            rows.append(Rows(end, segment.vectors, deleted, record.longest))
+            rows.append(Rows(end, record.count, segment, deleted, record.longest))
             end += record.count
         built = manifest.approximate
         if built is None:
-            self._faiss = None
-        elif self._faiss is None or self._faiss.record != built:
-            self._faiss = FaissIndex(self.folder, built)
+            self._named = None
+        elif self._named is None or self._named.record != built:
+            self._named = self.store.open_candidates(built)
         self._segments = segments
         self._rows = rows
         self._word_index = None
@@ -291,21 +295,23 @@ class IndexReader(Searcher):
 
     def _filter(self, where: Where | None) -> FilteredSegments:
         rows = self._rows if where is None else self._passing_rows(where)
-        find = search if self._faiss is None else self._faiss.search
+        find = search if self._named is None else self._named.search
         count = sum(own.present for own in rows)
         return FilteredSegments(self._segments, rows, count, partial(find, rows), self._words)
 
     def _passing_rows(self, where: Where) -> list[Rows]:
         """Return the rows of which those that do not pass are marked as deleted."""
         gone = [rows.gone for rows in self._rows]
+        conditions: list[tuple[str, set[str]]] | None = None
         if callable(where):
             for i, segment in enumerate(self._segments):
                 gone[i] = np.array(
                     [out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])]
                 )
         elif isinstance(where, Mapping):
-            for name, value in where.items():
-                having = [segment.having(name, texts_of(name, value)) for segment in self._segments]
+            conditions = [(name, texts_of(name, value)) for name, value in where.items()]
+            for name, texts in conditions:
+                having = [segment.having(name, texts) for segment in self._segments]
                 if self._segments and all(flags is None for flags in having):
                     fields = sorted({field for _, candidate in self for field in candidate.payload})
                     known = (
@@ -313,7 +319,7 @@ class IndexReader(Searcher):
                         if fields
                         else "none has a payload"
                     )
-                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {known}")
+                    raise InputError(f"{self.store}: no reply has a field {name!r}; {known}")
                 gone = [
                     out | (True if flags is None else ~flags)
                     for out, flags in zip(gone, having, strict=True)
@@ -323,7 +329,10 @@ class IndexReader(Searcher):
                 f"where is {shown(where)}; it is a mapping of fields to values, or a function of a "
                 "candidate"
             )
-        return [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)]
+        return [
+            replace(rows, deleted=out, conditions=conditions, gone_before=rows.deleted)
+            for rows, out in zip(self._rows, gone, strict=True)
+        ]
 
     def _words(self) -> WordIndex:
         """Return the words of all replies, counted over those that are there."""
@@ -347,35 +356,22 @@ class IndexReader(Searcher):
             if position >= self.manifest.end:
                 last = self.manifest.end - 1
                 raise InputError(
-                    f"{self.folder} has no reply {position}; its positions go from 0 to {last}"
+                    f"{self.store} has no reply {position}; its positions go from 0 to {last}"
                 )
         return known
 
     def _refuse_gone(self, positions: Positions) -> None:
         if len(gone := positions[are_in(positions, self.manifest.gone)]):
-            raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
+            raise InputError(f"reply {gone[0]} of {self.store} was deleted before")
 
     def _row(self, position: int, *, responses: bool = False) -> FloatArray:
         """Return the vector of the reply at a position, or the encoding of its text."""
         segment, row = self._place(position)
-        return np.asarray((segment.responses if responses else segment.vectors)[row])
+        rows = np.array([row])
+        return np.asarray((segment.responses_of if responses else segment.vectors_of)(rows)[0])
 
     def _place(self, position: int) -> tuple[Segment, int]:
         """Return the segment of a reply, and its row there."""
         firsts = [segment.record.first for segment in self._segments]
         segment = self._segments[bisect.bisect_right(firsts, position) - 1]
         return segment, int(segment.rows(np.array([position]))[0])
-
-
-def _open(
-    folder: Path,
-    encoder: DualEncoder | None,
-    verify: bool | None,
-    known: Mapping[str, Segment] | None = None,
-) -> tuple[Manifest, list[Segment]]:
-    manifest, segments = open_segments(folder, encoder, verify, known)
-    if manifest.store:
-        raise InputError(
-            f"the replies of {folder} are in Milvus; rejoinder.retrieval.milvus.Store opens it"
-        )
-    return manifest, segments

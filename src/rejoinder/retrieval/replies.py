@@ -22,7 +22,8 @@ from rejoinder.retrieval.encoding import templates
 from rejoinder.retrieval.encoding.scoring import encode_conversations
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import Queries
-from rejoinder.stores.scan import Flags, Found, Positions, Scores, exact_scores
+from rejoinder.stores.runs import Positions
+from rejoinder.stores.scan import Flags, Found, Scores, exact_scores
 
 
 @dataclass(frozen=True, slots=True)

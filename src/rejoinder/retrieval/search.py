@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries, has_unit_vectors
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
-from rejoinder.files import lock_path, locked
 from rejoinder.retrieval.encoding.familiarity import largest_change, score_change
 from rejoinder.retrieval.opposites import opposing, push_back
 from rejoinder.retrieval.options import RERANKED, SearchOptions, Where
@@ -35,8 +33,11 @@ from rejoinder.retrieval.parts import PartsOfIndex, join_parts
 from rejoinder.retrieval.queries import Queries, encode, make_queries, read_conversations_in_parts
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
-from rejoinder.stores.manifest import Manifest, Positions, check_model, read_manifest
+from rejoinder.stores.manifest import Manifest
+from rejoinder.stores.models import check_model
+from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores, exact_scores
+from rejoinder.stores.store import Store
 from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
 OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
@@ -88,7 +89,7 @@ class Searchable:
 class Searcher(Searchable, Described):
     """An index of encoded replies."""
 
-    folder: Path
+    store: Store
     encoder: DualEncoder | None
     manifest: Manifest
     _speller: tuple[Manifest, Speller] | None = None  # of one state of the index
@@ -293,12 +294,12 @@ class Searcher(Searchable, Described):
 
     def use(self, encoder: DualEncoder) -> None:
         """Take an opened model; one that the index was not built with is an InputError."""
-        check_model(self.folder, self.manifest.model, encoder)
+        check_model(self.store, self.manifest.model, encoder)
         self.encoder = encoder
 
     def _model(self) -> DualEncoder:
         if self.encoder is None:
-            self.use(open_encoder(self.manifest.model.locate(self.folder)))
+            self.use(open_encoder(self.manifest.model.locate(self.store)))
         assert self.encoder is not None
         return self.encoder
 
@@ -307,17 +308,16 @@ class Searcher(Searchable, Described):
             if vectors.shape[1] != self.manifest.size:
                 raise InputError(
                     f"queries of size {vectors.shape[1]}; "
-                    f"the vectors of {self.folder} have {self.manifest.size}"
+                    f"the vectors of {self.store} have {self.manifest.size}"
                 )
 
     @contextlib.contextmanager
     def _write_lock(self) -> Iterator[None]:
         """Keep other processes from changing the index; this one must have its latest state."""
-        busy = f"{self.folder} is being written"
-        with locked(lock_path(self.folder), busy, path=self.folder):
-            if read_manifest(self.folder).fingerprint != self.fingerprint:
+        with self.store.lock():
+            if self.store.read_manifest().fingerprint != self.fingerprint:
                 raise BusyError(
-                    f"{self.folder} was changed by somebody else since it was opened; open it again"
+                    f"{self.store} was changed by somebody else since it was opened; open it again"
                 )
             yield
 

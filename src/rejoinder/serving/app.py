@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 
 from rejoinder import __version__
-from rejoinder.curation.feedback import FeedbackLog
-from rejoinder.curation.log_file import LogError
 from rejoinder.curation.tickets import ReusedKeyError
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.options import SearchOptions
@@ -45,6 +43,7 @@ from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
 from rejoinder.serving.worker.process import ComputingProcess
 from rejoinder.serving.worker.sources import Sources
+from rejoinder.stores.log_database import LogError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -437,12 +436,8 @@ class Api:
         text = str(error)
         for sources in (self.settings.sources, self.settings.sources.second):
             if sources is not None:
-                log = FeedbackLog(sources.index)
-                text = text.replace(str(log.path), log.path.name)
-                text = text.replace(str(log.shown), log.path.name)
-                for path in (str(sources.index), os.path.realpath(sources.index)):
-                    text = text.replace(f"{path}: ", "").replace(f"{path}/", "")
-                    text = text.replace(path, "the index")
+                for name, told in sources.store.private_names():
+                    text = text.replace(name, told)
         return text
 
 

@@ -9,7 +9,6 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from annotated_types import Ge, Lt
@@ -20,7 +19,6 @@ from rejoinder.conversations import read_contexts
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change
 from rejoinder.curation.editing import Editor
-from rejoinder.curation.log_file import LogError
 from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.tickets import ReusedKeyError, Ticket
 from rejoinder.errors import BusyError, InputError
@@ -52,6 +50,8 @@ from rejoinder.serving.worker.jobs import (
     Worker,
 )
 from rejoinder.serving.worker.sources import Sources
+from rejoinder.stores.log_database import LogError
+from rejoinder.stores.store import Store
 
 ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | BodyName
 """A position, or the field id of a reply's payload as a text."""
@@ -194,8 +194,8 @@ class Changes:
         anonymous: Callable[[object], str],
         background: Background,
     ) -> None:
-        self.folder = sources.index
-        self.second = None if sources.second is None else sources.second.index
+        self.store = sources.store
+        self.second = None if sources.second is None else sources.second.store
         self.recent = recent
         self.anonymous = anonymous
         self.background = background
@@ -261,7 +261,7 @@ class Changes:
         except InputError as error:
             return self._not_found(error)
         if isinstance(change, dict):  # of a process that has ended
-            change = await asyncio.to_thread(edits.change_of, self.folder, change)
+            change = await asyncio.to_thread(edits.change_of, self.store, change)
         return json_answer(_change(change))
 
     async def changes(self, limit: requests.PageSize = 50) -> Any:
@@ -311,9 +311,9 @@ class Changes:
             raise InputError("give answer, or messages and offered")
         own = ticket("feedback", body)
         job = Job(edits.feedback, edits.Asked((index, Outcome(**values)), own))
-        folder = self.folder if index == "first" else self.second
+        store = self.store if index == "first" else self.second
         try:
-            result, at_once = await self._carry_out(self.feedback_queue, job, folder, False)
+            result, at_once = await self._carry_out(self.feedback_queue, job, store, False)
         except InputError as error:
             return self._not_found(error)
         if at_once:
@@ -331,14 +331,14 @@ class Changes:
 
     async def _add(self, work: Work, new: Sequence[Candidate], own: Ticket) -> dict[str, Any]:
         job = Job(work, edits.Asked(new, own), size=len(new))
-        result, is_fragmented = await self._carry_out(self.queue, job, self.folder, False)
+        result, is_fragmented = await self._carry_out(self.queue, job, self.store, False)
         self._compact_if(is_fragmented)
         return raised(result)
 
     async def _change(self, work: Work, item: Any, own: Ticket) -> Any:
-        return await self._carry_out(self.queue, Job(work, edits.Asked(item, own)), self.folder)
+        return await self._carry_out(self.queue, Job(work, edits.Asked(item, own)), self.store)
 
-    async def _carry_out(self, queue: Batcher, job: Job, folder: Path | None, *beside: bool) -> Any:
+    async def _carry_out(self, queue: Batcher, job: Job, store: Store | None, *beside: bool) -> Any:
         """Return the result of a job that changes something, once it is known what it has changed.
 
         If the computing process ends meanwhile, the log says so; the result is as of `edits` then,
@@ -347,8 +347,8 @@ class Changes:
         try:
             result = await queue.submit(job, finish=True)
         except EndedError:
-            assert folder is not None
-            found = await asyncio.to_thread(edits.find_result, folder, job.item.ticket)
+            assert store is not None
+            found = await asyncio.to_thread(edits.find_result, store, job.item.ticket)
             if found is None:
                 raise
             result = (found, *beside) if beside else found

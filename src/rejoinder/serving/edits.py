@@ -7,7 +7,6 @@ answered from there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from rejoinder.conversations import read_contexts
@@ -17,13 +16,13 @@ from rejoinder.curation.changes import Change, changes, find_change
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.learning import learn_chosen
-from rejoinder.curation.log_file import LogError
 from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
-from rejoinder.stores.manifest import read_manifest
+from rejoinder.stores.log_database import LogError
+from rejoinder.stores.store import Store
 
 MAX_SEGMENTS = 50
 SEGMENT_BYTES = 4 << 20
@@ -116,16 +115,16 @@ def edit(answers: Answers, requests: list[Asked]) -> list[Change | Exception]:
         return [_result(method(Editor(index, answers.log, [asked.ticket]), **values))]
 
     results = _one_by_one(answers, requests, edit_one)
-    folder = answers.sources.index
+    store = answers.index.store
     return [
-        result if isinstance(result, Exception) else change_of(folder, result) for result in results
+        result if isinstance(result, Exception) else change_of(store, result) for result in results
     ]
 
 
 def latest(answers: Answers, limits: list[int]) -> list[list[Change]]:
     """Return the latest changes, newest first."""
-    token = read_manifest(answers.sources.index).change
-    return [changes(answers.log, limit, token=token) for limit in limits]
+    token = answers.index.store.read_manifest().change
+    return [changes(answers.log.database, limit, token=token) for limit in limits]
 
 
 def feedback(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
@@ -166,22 +165,22 @@ def compact(answers: Answers, requests: list[None]) -> list[None]:
     return requests
 
 
-def find_result(folder: Path, ticket: Ticket) -> dict[str, Any] | None:
+def find_result(store: Store, ticket: Ticket) -> dict[str, Any] | None:
     """Return what a request has led to; None: nothing.
 
     Whoever was carrying it out must have ended.
     """
-    log = FeedbackLog(folder)
-    found = recall(log, ticket, read_manifest(folder).change)
+    log = FeedbackLog(store)
+    found = recall(log.database, ticket, store.read_manifest().change)
     return found or log.find_entry(ticket)
 
 
-def change_of(folder: Path, result: dict[str, Any]) -> Change:
+def change_of(store: Store, result: dict[str, Any]) -> Change:
     """Return the change of a result; one that was deleted from the log has no replies."""
-    log = FeedbackLog(folder)
+    database = store.log()
     number = result["change"]
-    found = find_change(log, number, token=read_manifest(folder).change)
-    log.close()
+    found = find_change(database, number, token=store.read_manifest().change)
+    database.close()
     return found or Change(number, 0.0, "edit", {}, {}, undone=False)
 
 
@@ -198,7 +197,7 @@ def _result(change: Change) -> dict[str, Any]:
 def _remembered(log: FeedbackLog, ticket: Ticket) -> dict[str, Any]:
     """Remember that a request has changed nothing."""
     result: dict[str, Any] = {"change": 0, "positions": [], "added": 0}
-    with log.writing() as connection:
+    with log.database.writing() as connection:
         remember(connection, ticket, result)
     return result
 
@@ -256,7 +255,7 @@ def _once(
         try:
             if first.ticket != ticket:
                 raise ReusedKeyError("this Idempotency-Key came with another request just now")
-            if (found := recall(log, ticket, index.manifest.change)) is not None:
+            if (found := recall(log.database, ticket, index.manifest.change)) is not None:
                 results[ticket] = found
         except ReusedKeyError as error:
             results[ticket] = error

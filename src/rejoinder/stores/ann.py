@@ -30,7 +30,9 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, file_digest, is_within
 from rejoinder.progress import Track
-from rejoinder.stores.manifest import FAISS_FILE, ApproximateRecord, Method
+from rejoinder.stores.candidates import CandidateSearch
+from rejoinder.stores.manifest import ApproximateRecord, Method
+from rejoinder.stores.names import FAISS_FILE
 from rejoinder.stores.scan import CONTEXTS_AT_ONCE, Found, Rows, rescore, search
 
 MEASURED_AT = 30  # ACL19 gives the recall of the best 30
@@ -204,7 +206,7 @@ def build_file(
             "faster than a scan "
             "in 8 bits; take hnsw or ivf, or leave the search exact"
         )
-    count = sum(len(rows.vectors) for rows in segments)
+    count = sum(rows.count for rows in segments)
     method = method or ("hnsw" if count <= MOST_IN_GRAPH else "ivf")
     file = _trained_file(method, segments, count)
     largest = (
@@ -242,21 +244,21 @@ def _measured(
     for step in itertools.count():
         search_effort = round(LEAST_EFFORT[record.method] * 2 ** (step / 2))
         faiss_index.record = replace(record, effort=search_effort)
-        if _recall(faiss_index, segments, contexts[::2], exact[::2]) >= record.wanted:
+        if recall_of(faiss_index, segments, contexts[::2], exact[::2]) >= record.wanted:
             break
-    recall = _recall(faiss_index, segments, contexts[1::2], exact[1::2])
+    recall = recall_of(faiss_index, segments, contexts[1::2], exact[1::2])
     return replace(faiss_index.record, recall=round(recall, 4), measured_on=len(contexts) // 2)
 
 
-def _recall(
-    faiss_index: FaissIndex, segments: Sequence[Rows], contexts: Sequence[FloatArray], exact: Found
+def recall_of(
+    named: CandidateSearch, segments: Sequence[Rows], contexts: Sequence[FloatArray], exact: Found
 ) -> float:
     """Return the share of the best that are found.
 
     One that equals the last of them is as good.
     """
     # many are not scanned
-    found = [faiss_index.search(segments, [context], MEASURED_AT)[0] for context in contexts]
+    found = [named.search(segments, [context], MEASURED_AT)[0] for context in contexts]
     shares = [(some >= all_[-1]).mean() for (_, some), (_, all_) in zip(found, exact, strict=True)]
     return float(np.mean(shares))
 
@@ -281,5 +283,5 @@ def _trained_file(method: Method, segments: Sequence[Rows], count: int) -> Any:
 
 def _parts(segments: Sequence[Rows]) -> Iterator[FloatArray]:
     for rows in segments:
-        for start in range(0, len(rows.vectors), ROWS_AT_ONCE):
+        for start in range(0, rows.count, ROWS_AT_ONCE):
             yield np.asarray(rows.vectors[start : start + ROWS_AT_ONCE])

@@ -16,18 +16,18 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.vectors import attended
+from rejoinder.stores.runs import Positions
 
 Array: TypeAlias = npt.NDArray[Any]
-Positions: TypeAlias = npt.NDArray[np.int64]
 Scores: TypeAlias = npt.NDArray[np.float64]
 Found: TypeAlias = list[tuple[Positions, Scores]]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -44,24 +44,56 @@ millisecond."""
 _UNIT_ROUNDOFF = 2.0**-24
 
 
+class Vectors(Protocol):
+    """What holds the vectors of a segment, and may read them when they are first asked for."""
+
+    @property
+    def vectors(self) -> Array:
+        """The vectors, float32: (n, d)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """Vectors (n, d) at hand."""
+
+    vectors: Array
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The vectors (n, d) of a segment, float32, from position `first` on."""
+    """The rows of a segment, from position `first` on."""
 
     first: int
-    vectors: Array
+    count: int
+    source: Vectors
     deleted: Flags | None = None  # (n,): which rows are gone
     longest: float = 1.01  # bounds the length of a row
+    # what a database is asked for in place of the rows that a filter leaves out: fields, each with
+    # the texts of which it has one. None: there is no filter, or it is a function.
+    conditions: Sequence[tuple[str, Collection[str]]] | None = None
+    gone_before: Flags | None = None  # (n,): which rows are gone whatever the conditions say
+
+    @classmethod
+    def of(
+        cls, first: int, vectors: Array, deleted: Flags | None = None, longest: float = 1.01
+    ) -> Rows:
+        """Return the rows of vectors (n, d) at hand."""
+        return cls(first, len(vectors), InMemory(vectors), deleted, longest)
+
+    @property
+    def vectors(self) -> Array:
+        """The vectors, float32: (n, d)."""
+        return self.source.vectors
 
     @property
     def present(self) -> int:
         """The number of rows that are not gone."""
-        return len(self.vectors) - (0 if self.deleted is None else int(self.deleted.sum()))
+        return self.count - (0 if self.deleted is None else int(self.deleted.sum()))
 
     @property
     def gone(self) -> Flags:
         """Return a mask of the deleted rows: (n,)."""
-        return np.zeros(len(self.vectors), bool) if self.deleted is None else self.deleted
+        return np.zeros(self.count, bool) if self.deleted is None else self.deleted
 
 
 def search(
@@ -135,10 +167,11 @@ class _Queries:
         return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
     def blocks(self, segment: Rows) -> Iterator[_Block]:
-        for rows in self.steps(len(segment.vectors)):
+        vectors = segment.vectors
+        for rows in self.steps(segment.count):
             deleted = None if segment.deleted is None else segment.deleted[rows]
             if deleted is None or not deleted.all():
-                yield _Block(self, segment.first + rows.start, segment.vectors[rows], deleted)
+                yield _Block(self, segment.first + rows.start, vectors[rows], deleted)
 
 
 class _Block:

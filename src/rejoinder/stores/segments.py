@@ -1,13 +1,12 @@
-"""Segments of an index: files that were written at once and never change."""
+"""Segments of an index: replies that were written at once and never change."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import json
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,18 +14,9 @@ import numpy as np
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest, is_within
-from rejoinder.stores.manifest import (
-    OFFSETS,
-    REPLIES,
-    RESPONSES,
-    VECTORS,
-    Manifest,
-    runs_of,
-)
-from rejoinder.stores.scan import Array, Flags, Positions
-
-IN_MEMORY = 1 << 20  # bytes of a file that is read when it is opened; a larger one is mapped
+from rejoinder.stores.manifest import SegmentRecord
+from rejoinder.stores.runs import Positions, runs_of
+from rejoinder.stores.scan import Array, Flags
 
 
 class Line(msgspec.Struct):
@@ -72,44 +62,39 @@ def value_texts(value: object) -> list[str]:
     ]
 
 
-class Segment:
-    """An open segment.
+class Segment(ABC):
+    """An open segment."""
 
-    Only what is used is read from the disk; `verify` compares content, not sizes alone.
-    """
+    record: SegmentRecord
+    shown: object  # name of what holds its replies
 
-    def __init__(self, index: Path, manifest: Manifest, place: int, *, verify: bool) -> None:
-        self.record = record = manifest.segments[place]
-        self.folder = index / record.name
-        self.check_files(content=verify)
-        self.vectors = self._map(VECTORS, "<f4", (record.count, manifest.size))
-        self.responses = self.vectors  # encodings of the texts
-        if RESPONSES in record.files:
-            self.responses = self._map(RESPONSES, "<f4", (record.count, manifest.size))
-        self._offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
-        self._replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
+    def __init__(self, record: SegmentRecord) -> None:
+        self.record = record
         self._columns: dict[str, tuple[dict[str, int], Array]] = {}
 
-    def check_files(self, *, content: bool) -> None:
-        """Refuse files that are not what the manifest says."""
-        for name, (size, digest) in self.record.files.items():
-            path = self.folder / name
-            if not is_within(path, self.folder.parent):
-                raise InputError(f"{path} is a link out of the index; copy the files themselves")
-            if not path.is_file():
-                raise InputError(
-                    f"{path} is missing; build the index again or copy the whole folder again"
-                )
-            if (found := path.stat().st_size) != size:
-                raise InputError(
-                    f"{path} has {found} bytes instead of {size}; build the index again or copy it "
-                    "again"
-                )
-            if content and file_digest(path) != digest:
-                raise InputError(
-                    f"{path} was altered after it was written; build the index again or copy it "
-                    "again"
-                )
+    @property
+    @abstractmethod
+    def vectors(self) -> Array:
+        """The vectors by which replies are scored: (n, d)."""
+
+    @property
+    @abstractmethod
+    def responses(self) -> Array:
+        """The encodings of the texts, (n, d): the same array where the vectors are no more."""
+
+    @property
+    @abstractmethod
+    def stored(self) -> tuple[Array, Array]:
+        """The bytes of all replies, and the offsets at which each begins, (n + 1,)."""
+
+    @property
+    def count(self) -> int:
+        """The number of its rows."""
+        return self.record.count
+
+    @abstractmethod
+    def check(self, *, content: bool) -> None:
+        """Refuse what is not what the manifest says; `content` compares all of it."""
 
     @functools.cached_property
     def positions(self) -> Positions:
@@ -144,7 +129,16 @@ class Segment:
 
     def line(self, row: int) -> bytes:
         """Return what is stored of one reply."""
-        return bytes(self._replies[self._offsets[row] : self._offsets[row + 1]])
+        replies, offsets = self.stored
+        return bytes(replies[offsets[row] : offsets[row + 1]])
+
+    def vectors_of(self, rows: Positions) -> Array:
+        """Return the vectors of some rows: (b, d)."""
+        return np.asarray(self.vectors[rows])
+
+    def responses_of(self, rows: Positions) -> Array:
+        """Return the encodings of the texts of some rows: (b, d)."""
+        return np.asarray(self.responses[rows])
 
     def candidate(self, row: int) -> Candidate:
         """Read one reply."""
@@ -154,9 +148,8 @@ class Segment:
         try:
             return _LINES.decode(self.line(row))
         except (ValueError, RecursionError):
-            path = self.folder / REPLIES
             raise InputError(
-                f"{path}: line {row + 1} was altered; build the index again or copy it again"
+                f"{self.shown}: line {row + 1} was altered; build the index again or copy it again"
             ) from None
 
     def having(self, name: str, wanted: Collection[str]) -> Flags | None:
@@ -190,22 +183,11 @@ class Segment:
 
     def lines(self) -> Iterator[Line]:
         """Read all replies, one after the other."""
-        lines = self._replies.data
+        replies, offsets = self.stored
+        lines = replies.data
         decode = msgspec.json.Decoder(Line).decode
-        for row, (start, end) in enumerate(itertools.pairwise(self._offsets.tolist())):
+        for row, (start, end) in enumerate(itertools.pairwise(offsets.tolist())):
             try:
                 yield decode(lines[start:end])
             except (msgspec.DecodeError, RecursionError):
                 yield self._read(row)  # its error says which line was altered
-
-    def _map(self, name: str, kind: str, shape: tuple[int, ...]) -> Array:
-        expected = math.prod(shape) * np.dtype(kind).itemsize
-        if self.record.files.get(name, (None,))[0] != expected:
-            raise InputError(
-                f"{self.folder / name} does not fit the manifest; build the index again"
-            )
-        # or an index of many additions would take more open files than a process may have
-        if expected <= IN_MEMORY:
-            return np.fromfile(self.folder / name, dtype=kind).reshape(shape)
-        # As a plain array, which is faster to index.
-        return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r", shape=shape))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -17,20 +14,11 @@ from rejoinder.arrays import FloatArray
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.vectors import check_rows
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
-from rejoinder.stores.manifest import (
-    FAISS_FILE,
-    HEAD_FILE,
-    OFFSETS,
-    REPLIES,
-    RESPONSES,
-    VECTORS,
-    Manifest,
-    SegmentRecord,
-)
+from rejoinder.stores.manifest import Manifest, SegmentRecord
 from rejoinder.stores.scan import Array
 from rejoinder.stores.segments import Segment
+from rejoinder.stores.store import Store
 
 
 class Batch(NamedTuple):
@@ -77,19 +65,6 @@ def joinable(segments: Sequence[Segment], count: int, covered: int) -> Sequence[
     return segments[first:]
 
 
-def sweep(folder: Path, manifest: Manifest) -> None:
-    """Remove what killed processes left in an index, and files that it no longer has."""
-    remove_leftovers(folder)
-    known = {record.name for record in manifest.segments}
-    known |= {manifest.approximate.file} if manifest.approximate else set()
-    known |= {manifest.head.file} if manifest.head else set()
-    for path in [*folder.glob("segment-*"), *folder.glob(FAISS_FILE), *folder.glob(HEAD_FILE)]:
-        if path.name not in known:
-            # Windows removes no file that a reader has open
-            with contextlib.suppress(PermissionError):
-                remove(path)
-
-
 def longest_of(vectors: Array) -> float:
     """Return the greatest length of rows (n, d), rounded up a little."""
     return float(np.linalg.norm(vectors.astype(np.float64), axis=1).max(initial=0)) * (1 + 1e-6)
@@ -97,7 +72,7 @@ def longest_of(vectors: Array) -> float:
 
 def write_segment(
     manifest: Manifest,
-    folder: Path,
+    store: Store,
     batches: Batches,
     *,
     unit: bool,
@@ -108,66 +83,25 @@ def write_segment(
 
     Return the manifest with it.
     """
-    name = _free_name(folder, f"segment-{manifest.end:012d}")
-    with atomic_folder(folder / name, None) as part:
-        record, size = _write_files(
-            part, name, batches, manifest, unit=unit, holes=holes, progress=progress
-        )
-    return replace(manifest, size=size, segments=(*manifest.segments, record), same_as="")
-
-
-def _free_name(folder: Path, name: str) -> str:
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(1)))
-    return next(each for each in names if not (folder / each).exists())
-
-
-def _write_files(
-    folder: Path,
-    name: str,
-    batches: Batches,
-    manifest: Manifest,
-    *,
-    unit: bool,
-    holes: str,
-    progress: Advance | None,
-) -> tuple[SegmentRecord, int]:
-    """Write batches to a folder that will be called `name`.
-
-    Return the segment's record, and the vectors' size.
-    """
     first = manifest.end
+    name = store.free_name(f"segment-{first:012d}")
     count = 0
-    end = 0
     size = manifest.size
     examples = 0
     longest = 0.0
-    with contextlib.ExitStack() as stack:
-        files = {
-            file: stack.enter_context((folder / file).open("wb"))
-            for file in (REPLIES, OFFSETS, VECTORS)
-        }
-        files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
+    with store.new_segment(name) as segment:
         for encoded in batches:
             batch = encoded.checked(first + count, size, unit=unit)
-            lines = batch.lines
-            vectors = batch.vectors
-            if batch.responses is not None:
-                if RESPONSES not in files:
-                    files[RESPONSES] = stack.enter_context((folder / RESPONSES).open("wb"))
-                files[RESPONSES].write(batch.responses.astype("<f4", copy=False).tobytes())
+            segment.write(batch.lines, batch.vectors, batch.responses)
             examples = examples + batch.examples
-            ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
-            files[REPLIES].writelines(lines)
-            files[OFFSETS].write(ends.tobytes())
-            files[VECTORS].write(vectors.astype("<f4", copy=False).tobytes())
-            count = count + len(lines)
-            end = int(ends[-1])
-            size = vectors.shape[1]
-            longest = max(longest, longest_of(vectors))
+            count = count + len(batch.lines)
+            size = batch.vectors.shape[1]
+            longest = max(longest, longest_of(batch.vectors))
             if progress is not None:
-                progress(len(lines))
-    sizes = {file: ((folder / file).stat().st_size, file_digest(folder / file)) for file in files}
-    return SegmentRecord(name, first, count, sizes, longest, holes, examples), size
+                progress(len(batch.lines))
+        files = segment.files()
+    record = SegmentRecord(name, first, count, files, longest, holes, examples)
+    return replace(manifest, size=size, segments=(*manifest.segments, record), same_as="")
 
 
 def copied(segments: Sequence[Segment], gone: Array, batch: int) -> Batches:
@@ -191,7 +125,7 @@ def rows_left(
     The segment's files are compared with their digests first.
     """
     for segment in segments:
-        segment.check_files(content=True)
+        segment.check(content=True)
         rows = segment.rows(np.setdiff1d(segment.positions, gone, assume_unique=True))
         yield from ((segment, rows[start : start + batch]) for start in range(0, len(rows), batch))
 

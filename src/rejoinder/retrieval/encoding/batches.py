@@ -23,12 +23,10 @@ from rejoinder.errors import InputError, shown
 from rejoinder.progress import Advance
 from rejoinder.retrieval.encoding import templates
 from rejoinder.retrieval.encoding.scoring import Head, encode_views
-from rejoinder.stores.manifest import (
-    Manifest,
-    join_runs,
-    read_runs,
-)
+from rejoinder.stores.manifest import Manifest
+from rejoinder.stores.runs import join_runs, read_runs
 from rejoinder.stores.segments import Segment
+from rejoinder.stores.store import Store
 from rejoinder.stores.writing import (
     Batch,
     Batches,
@@ -46,7 +44,7 @@ Lines: TypeAlias = Iterator[tuple[list[bytes], list[Candidate]]]
 
 def extend(
     manifest: Manifest,
-    folder: Path,
+    store: Store,
     encoder: DualEncoder,
     replies: Iterable[str | Candidate],
     batch: int,
@@ -55,9 +53,9 @@ def extend(
     segments: Sequence[Segment] = (),
     head: Head | None = None,
 ) -> Manifest:
-    """Write replies as a new segment in `folder` and return the manifest that counts it in.
+    """Write replies as a new segment and return the manifest that counts it in.
 
-    The one on disk stays.
+    The one in the store stays.
 
     The last of the index's `segments` go into the new one while they are no larger (`JOINED_BYTES`
     at most): n replies added one by one are in about log2 n segments, and each was copied as often
@@ -75,7 +73,7 @@ def extend(
     batches = itertools.chain(kept_batches, _counted(itertools.chain([first], encoded), progress))
     holes = join_runs(segment.record.holes for segment in old)
     return write_segment(
-        kept, folder, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None
+        kept, store, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None
     )
 
 
@@ -105,7 +103,7 @@ def encoded_batches(
 
 def rewrite(
     manifest: Manifest,
-    folder: Path,
+    store: Store,
     segments: Sequence[Segment],
     old: Manifest,
     encoder: DualEncoder | None,
@@ -134,7 +132,7 @@ def rewrite(
         batches = _encoded(lines, encoder, engine, None)
     # Vectors that stay were checked when they were written.
     unit = encoder is not None and has_unit_vectors(encoder)
-    return write_segment(manifest, folder, batches, unit=unit, holes=old.gone, progress=progress)
+    return write_segment(manifest, store, batches, unit=unit, holes=old.gone, progress=progress)
 
 
 def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:

@@ -1,6 +1,6 @@
 """Confidence: how probably a best reply is right, by its score and its gap to the second.
 
-The weights of the logistic regression are kept in the folder of an index as calibration.json.
+The weights of the logistic regression are kept with an index as calibration.json.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.files import atomic_file, signed
+from rejoinder.files import signed
 from rejoinder.retrieval.encoding.scoring import HeldOutScores
-from rejoinder.stores.manifest import CALIBRATION, Manifest
+from rejoinder.stores.address import store_of
+from rejoinder.stores.manifest import Manifest
+from rejoinder.stores.names import CALIBRATION
+from rejoinder.stores.store import Store
 
 # conversations with a right best reply, and with a wrong one, from which a calibration is fitted
 LEAST = 10
@@ -61,11 +64,10 @@ class Calibration:
             [bool(replies) for replies in found], np.exp(-np.logaddexp(0, -logits)), 0.0
         )
 
-    def save(self, folder: Path) -> None:
-        """Write the calibration into its index's folder, in place of an earlier one."""
-        with atomic_file(folder / CALIBRATION) as part:
-            text = json.dumps(signed({"format": FORMAT, **asdict(self)}), indent=1)
-            part.write_text(text + "\n", encoding="utf-8")
+    def save(self, store: str | Path | Store) -> None:
+        """Keep the calibration with its index, in place of an earlier one."""
+        text = json.dumps(signed({"format": FORMAT, **asdict(self)}), indent=1)
+        store_of(store).write_file(CALIBRATION, (text + "\n").encode())
 
 
 def from_held_out(held_out: HeldOutScores | None, manifest: Manifest) -> Calibration | None:

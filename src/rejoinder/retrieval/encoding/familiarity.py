@@ -15,7 +15,8 @@ import numpy as np
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.encoding.scoring import WORD_WEIGHT, Views, view_contexts
-from rejoinder.stores.scan import Flags, Positions, Scores
+from rejoinder.stores.runs import Positions
+from rejoinder.stores.scan import Flags, Scores
 from rejoinder.text.overlap import word_overlap, word_set
 
 TYPICAL_OVERLAP = 0.4  # of a message with its reply, at which a score stays as it is

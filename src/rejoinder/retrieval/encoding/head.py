@@ -7,7 +7,6 @@ import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.encoding import scoring
 from rejoinder.retrieval.encoding.background import encode_background
@@ -24,17 +22,12 @@ from rejoinder.retrieval.encoding.batches import read_as
 from rejoinder.retrieval.encoding.confidence import from_held_out
 from rejoinder.retrieval.encoding.familiarity import ViewWords
 from rejoinder.retrieval.encoding.scoring import Head, HeldOutScores, Views
-from rejoinder.stores.manifest import (
-    CALIBRATION,
-    HEAD_FILE,
-    HeadRecord,
-    Manifest,
-    Positions,
-    read_runs,
-    write_runs,
-)
+from rejoinder.stores.manifest import HeadRecord, Manifest
+from rejoinder.stores.names import CALIBRATION, HEAD_FILE
+from rejoinder.stores.runs import Positions, read_runs, write_runs
 from rejoinder.stores.segments import Segment
-from rejoinder.stores.writing import Batch, example_count, sweep, to_line, write_segment
+from rejoinder.stores.store import Store
+from rejoinder.stores.writing import Batch, example_count, to_line, write_segment
 from rejoinder.text.background import background as texts
 
 ANSWER_WORDS = 24
@@ -80,7 +73,7 @@ def check_takes_examples(encoder: DualEncoder) -> None:
 
 
 def fit_index(
-    folder: Path,
+    store: Store,
     manifest: Manifest,
     segments: Sequence[Segment],
     encoder: DualEncoder,
@@ -88,7 +81,7 @@ def fit_index(
     progress: Advance = silent,
     phases: Track = no_track,
 ) -> FittedIndex:
-    """Fit the head of an index in `folder`, and write its replies anew as one segment.
+    """Fit the head of an index, and write its replies anew as one segment.
 
     `changes` are replies, by position, that take the place of those that the index has, or come
     back to positions whose replies were deleted; new texts are encoded. What was written before
@@ -102,11 +95,11 @@ def fit_index(
         lines = [to_line(reply, number) for reply, number in zip(candidates, at, strict=True)]
         plain = _empty(manifest)
         batches = [Batch(lines, responses, None, count)] if lines else []
-        return FittedIndex(write_segment(plain, folder, batches, unit=False, holes=holes), None)
+        return FittedIndex(write_segment(plain, store, batches, unit=False, holes=holes), None)
     head, weights, held_out = fit_replies(
         encoder, candidates, responses, plain=manifest.plain, progress=progress, phases=phases
     )
-    record = write_head(folder, head, held_out)
+    record = write_head(store, head, held_out)
 
     def scored() -> Iterator[Batch]:
         for start in range(0, len(candidates), _BATCH):
@@ -119,7 +112,7 @@ def fit_index(
             yield Batch(lines, vectors, responses[part], sum(map(example_count, candidates[part])))
 
     empty = replace(_empty(manifest), head=record)
-    new = write_segment(empty, folder, scored(), unit=False, holes=holes)
+    new = write_segment(empty, store, scored(), unit=False, holes=holes)
     return FittedIndex(new, held_out)
 
 
@@ -231,18 +224,18 @@ def encode_replies(
     )
 
 
-def write_head(folder: Path, head: Head, held_out: HeldOutScores | None) -> HeadRecord:
-    """Write the file of a head into an index's folder."""
+def write_head(store: Store, head: Head, held_out: HeldOutScores | None) -> HeadRecord:
+    """Write the file of a head of an index."""
     from safetensors.numpy import save
 
     content = save({"whitening": head.whitening, "none": head.none})
-    name = HEAD_FILE.replace("*", hashlib.sha256(content).hexdigest()[:12])
-    with atomic_file(folder / name) as part:
-        part.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    name = HEAD_FILE.replace("*", digest[:12])
+    store.write_file(name, content)
     record = HeadRecord(
         name,
         len(content),
-        file_digest(folder / name),
+        digest,
         text_weight=head.text_weight,
         minimum_score=head.minimum_score,
         word_weight=head.word_weight,
@@ -260,27 +253,27 @@ def write_head(folder: Path, head: Head, held_out: HeldOutScores | None) -> Head
 
 
 def with_head(
-    folder: Path, manifest: Manifest, encoder: DualEncoder, phases: Track = no_track
+    store: Store, manifest: Manifest, encoder: DualEncoder, phases: Track = no_track
 ) -> Manifest:
     """Fit the head of an index that is being written, if it needs one; return its manifest."""
     count = len(manifest.segments)
-    segments = [Segment(folder, manifest, number, verify=False) for number in range(count)]
+    segments = [store.open_segment(manifest, number, verify=False) for number in range(count)]
     replies = _replies(segments, _present(manifest, segments))
     if not needs_head(manifest.examples, replies, encoder):
         return manifest
-    fitted = fit_index(folder, manifest, segments, encoder, phases=phases)
-    sweep(folder, fitted.manifest)
-    save_calibration(folder, fitted)
+    fitted = fit_index(store, manifest, segments, encoder, phases=phases)
+    store.sweep(fitted.manifest)
+    save_calibration(store, fitted)
     return fitted.manifest
 
 
-def save_calibration(folder: Path, fitted: FittedIndex) -> None:
+def save_calibration(store: Store, fitted: FittedIndex) -> None:
     """Write a calibration of the examples that were left out.
 
     Remove an old one where these are too few.
     """
     calibration = from_held_out(fitted.held_out, fitted.manifest)
     if calibration is None:
-        (folder / CALIBRATION).unlink(missing_ok=True)
+        store.remove_file(CALIBRATION)
     else:
-        calibration.save(folder)
+        calibration.save(store)

@@ -20,11 +20,11 @@ near that start, goes on from there. `minimise` fits it by L-BFGS. SciPy's takes
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -37,11 +37,11 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.vectors import check_vectors
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest
 from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
 from rejoinder.stores.manifest import HeadRecord
 from rejoinder.stores.scan import Scores
+from rejoinder.stores.store import Store
 from rejoinder.text.emoji import read_emoji
 
 # Chosen on the questions of two public bots; see docs/choices.md.
@@ -126,18 +126,17 @@ class Head:
         )
 
 
-def read_head(folder: Path, record: HeadRecord) -> Head:
+def read_head(store: Store, record: HeadRecord) -> Head:
     """Read the head of an index; a file that is missing or altered is an InputError."""
     from safetensors.numpy import load
 
-    path = folder / record.file
-    if not path.is_file():
-        raise InputError(f"{path} is missing; build the index again or copy the whole folder again")
-    if path.stat().st_size != record.size or file_digest(path) != record.digest:
+    content = store.read_file(record.file)
+    if len(content) != record.size or hashlib.sha256(content).hexdigest() != record.digest:
         raise InputError(
-            f"{path} was altered after it was written; build the index again or copy it again"
+            f"{record.file} of {store} was altered after it was written; build the index again or "
+            "copy it again"
         )
-    tensors = load(path.read_bytes())
+    tensors = load(content)
     return Head(tensors["whitening"], tensors["none"], record.text_weight)
 
 

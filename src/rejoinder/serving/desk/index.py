@@ -38,7 +38,7 @@ class IndexSearcher:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._log = FeedbackLog(index.folder)
+        self._log = FeedbackLog(index.store)
         self._recorder = Recorder(index, self._log)
         self._lock = threading.Lock()
 
@@ -57,9 +57,9 @@ class IndexSearcher:
         own = _ticket(event)
         with self._lock:
             try:
-                if recall(self._log, own) is not None:
+                if recall(self._log.database, own) is not None:
                     return False
-                with self._log.writing() as connection:
+                with self._log.database.writing() as connection:
                     remember(connection, own, {})
             except (InputError, OSError) as error:  # it is remembered in memory
                 fields = {"reason": str(error)}
@@ -69,12 +69,12 @@ class IndexSearcher:
     def close(self) -> None:
         """Close the log, so that all of it is in its one file."""
         with self._lock:
-            self._log.close()
+            self._log.database.close()
 
     def release(self, event: str) -> None:
         """Let the log forget an event, which may come again."""
         with self._lock, contextlib.suppress(InputError, OSError):
-            forget(self._log, _ticket(event))
+            forget(self._log.database, _ticket(event))
 
     def feedback(self, offer: Offer, text: str, person: str) -> None:
         """Record what an agent has sent after an offer."""

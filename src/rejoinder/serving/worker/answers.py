@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import itertools
 import json
@@ -18,7 +17,6 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import read_contexts
 from rejoinder.curation.feedback import FeedbackLog
-from rejoinder.curation.log_file import LogError
 from rejoinder.curation.outcomes import Outcome, Recorded, Recorder
 from rejoinder.curation.patience import retried
 from rejoinder.curation.tickets import Ticket
@@ -32,14 +30,14 @@ from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import forbidden_keys, keep_subjects
-from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.worker.jobs import UnavailableError
 from rejoinder.serving.worker.reports import Reports, UsageReport
-from rejoinder.stores.manifest import CALIBRATION, MANIFEST, read_manifest
+from rejoinder.stores.log_database import LogError
+from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.scan import all_scores
 from rejoinder.text.messages import refusal
 from rejoinder.text.tokenizer import encode_messages
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
 from rejoinder.serving.worker.sources import Sources
+from rejoinder.serving.worker.stamps import Stamps
 
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0
@@ -103,7 +102,8 @@ class Answers:
     log: FeedbackLog = field(init=False)
     _recorder: Recorder = field(init=False)
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
-    _stamp: object = field(default=None, init=False)  # of the index's files when it was opened
+    _stamps: Stamps = field(init=False)
+    _stamp: object = field(default=None, init=False)  # of the store when the index was opened
     # when an index that could not be opened is tried again
     _retry_at: float = field(default=0.0, init=False)
     _trouble: str | None = field(default=None, init=False)
@@ -111,9 +111,10 @@ class Answers:
     _reports: Reports = field(default_factory=Reports, init=False)
 
     def __post_init__(self) -> None:
-        self.log = FeedbackLog(self.index.folder)
+        self.log = FeedbackLog(self.index.store)
         self._recorder = Recorder(self.index, self.log)
-        self._stamp = self._current_stamp()
+        self._stamps = Stamps(self.index.store)
+        self._stamp = self._stamps.latest()
 
     @property
     def model(self) -> str:
@@ -130,7 +131,7 @@ class Answers:
         """Load what this server, another worker or the command has changed."""
         if self.second is not None:
             self.second.refresh()
-        stamp = self._current_stamp()
+        stamp = self._stamps.latest()
         if stamp == self._stamp or time.monotonic() < self._retry_at:
             return
         try:
@@ -265,7 +266,8 @@ class Answers:
         except (BusyError, LogError):
             raise
         except InputError:  # of a reply, perhaps, that another worker has added just now
-            if self._current_stamp() == self._stamp:
+            self._stamps.look()
+            if self._stamps.latest() == self._stamp:
                 raise
             return Recorder(self.opened(), self.log).record(outcomes, tickets)
 
@@ -330,11 +332,11 @@ class Answers:
         """Return what the page shows of the index."""
         head = self.index.manifest.head
         return {
-            "index": self.sources.index.name,
+            "index": self.index.store.name,
             "model": self.model,
             "size": self.index.manifest.size,
             "candidates": len(self.index),
-            "calibrated": (self.sources.index / CALIBRATION).is_file(),
+            "calibrated": self.index.store.has_file(CALIBRATION),
             "minimum_score": None if head is None else head.minimum_score,
         }
 
@@ -342,8 +344,8 @@ class Answers:
         if time.monotonic() > self._trouble_until:
             self._trouble = None
             try:
-                open_segments(self.sources.index, None, verify=False)
-                self.log.check()
+                self.index.store.check()
+                self.log.database.check()
             except InputError as error:
                 self._trouble = str(error)
             except OSError as error:  # a server may well have an index that is read-only
@@ -366,34 +368,30 @@ class Answers:
         return [int(tokens.sum()) for tokens in _split(counts, texts)]
 
     def change(self, change: Callable[[Index], T]) -> T:
-        """Change the index on disk; wait while another process is changing it."""
-        return retried(lambda: change(self.opened()))
+        """Change the index in its store; wait while another process is changing it."""
+        try:
+            return retried(lambda: change(self.opened()))
+        finally:
+            self._stamps.look()
 
     def opened(self) -> Index:
         """Open the index as it is on the disk."""
         try:
-            return Index.open(self.sources.index, self.encoder, verify=False)
+            return Index.open(self.index.store, self.encoder, verify=False, like=self.index)
         except (InputError, OSError) as error:
             raise UnavailableError(
                 f"the index cannot be opened, so nothing was changed: {error}"
             ) from None
 
-    def _current_stamp(self) -> object:
-        stamp = []
-        for name in (MANIFEST, CALIBRATION):
-            with contextlib.suppress(OSError):
-                status = (self.sources.index / name).stat()
-                stamp.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
-        return stamp
-
 
 def open_answers(sources: Sources) -> Answers:
     """Open all of it, and compute once, since the first computation is slow."""
-    name = sources.model or read_manifest(sources.index).model.locate(sources.index)
+    store = sources.store
+    name = sources.model or store.read_manifest().model.locate(store)
     encoder = open_encoder(name, light=True, device=sources.device)
     answers = Answers(
         sources,
-        Index.open(sources.index, encoder),
+        Index.open(store, encoder),
         encoder,
         ranker=None if sources.reranker is None else sources.reranker(),
         classifier=None if sources.intents is None else open_classifier(sources.intents),

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from rejoinder.curation.log_file import LogError
 from rejoinder.errors import BusyError
 from rejoinder.serving.guard import places
 from rejoinder.serving.worker.answers import Answers, open_answers
 from rejoinder.serving.worker.jobs import Job, Lane, UnavailableError, Work
 from rejoinder.serving.worker.sources import Sources
+from rejoinder.stores.log_database import LogError
 
 NEVER_SPLIT = (BusyError, LogError, UnavailableError, OSError)  # errors that each job would get
 

@@ -32,7 +32,7 @@ class Reports:
         """Return the report on an index, which is always the same one."""
         if self._report is None or time.monotonic() > self._report_until:
             told = usage(index, log)
-            document = usage_document(index.folder.name, dict(index), told)
+            document = usage_document(index.store.name, dict(index), told)
             self._report = UsageReport(asdict(told), document.markdown(), document.html())
             self._report_until = time.monotonic() + AGE
         return self._report

@@ -9,16 +9,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rejoinder.encoders.protocol import Ranker
+    from rejoinder.stores.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
     """Paths and names of what the server loads."""
 
-    index: Path
+    index: str | Path | Store
     device: str = "cpu"  # where the encoder computes
     model: str | None = None  # where the index's model is now; None: where it was
     intents: Path | None = None
     reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
     calibrated: bool = False  # refuse an index that is not
     second: Sources | None = None  # a second index, to compare with
+
+    @property
+    def store(self) -> Store:
+        """The store of the index."""
+        from rejoinder.stores.address import store_of
+
+        return store_of(self.index)

@@ -9,17 +9,16 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from rejoinder.errors import BusyError, InputError
+from rejoinder.errors import BusyError
 from rejoinder.files import atomic_file, lock_path, locked
+from rejoinder.stores.log_database import TIMEOUT, LogDatabase, LogError
 
 SUFFIX = ".feedback.db"
 FORMAT = 2
 """1 had no requests, and its first edition no changes."""
-TIMEOUT = 10.0  # seconds for which a write waits for another process
 _CHECK_TIMEOUT = 1.0  # seconds for which `check` waits
 _PAUSE = 0.02
 _APPLICATION = 0x52454A4F  # "REJO": SQLite's application_id
@@ -67,24 +66,33 @@ _COLUMNS = (  # of tables of earlier formats
 )
 
 
-class LogError(InputError):
-    """The log of an index is damaged, of another program or of a later version."""
-
-
-class LogFile:
-    """The file of a log, which is made when something is first written. Threads may share it."""
+class LogFile(LogDatabase):
+    """The SQLite file of a log, beside the folder of its index."""
 
     def __init__(self, index: Path) -> None:
         real = Path(os.path.realpath(index))
         self.path = real.with_name(real.name + SUFFIX)
-        self.shown = self.path  # in errors: as the index is named
+        self._shown = self.path
         if index.name and os.path.abspath(index) == str(real):  # noqa: PTH100 (links stay)
-            self.shown = index.with_name(index.name + SUFFIX)
-        self.failure: Exception | None = None  # of the last write, or of a file that is damaged
+            self._shown = index.with_name(index.name + SUFFIX)
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None  # device and inode of the open file
         self._salt = b""
+
+    @property
+    def shown(self) -> Path:
+        """The file's path, as the index is named."""
+        return self._shown
+
+    @property
+    def salt(self) -> bytes:
+        """What digests of sources are made with, once a connection is open."""
+        return self._salt
+
+    def exists(self) -> bool:
+        """Return whether the file is there."""
+        return self.path.exists()
 
     @contextlib.contextmanager
     def connected(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
@@ -131,21 +139,8 @@ class LogFile:
                 if connection.in_transaction:
                     connection.execute("COMMIT")
 
-    def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
-        """Return the rows of a query; none while there is no file."""
-        if not self.path.exists():
-            return []
-        with self.connected() as connection:
-            return connection.execute(query, values).fetchall()
-
     def check(self) -> None:
-        """Raise what a write would raise now; where the last one failed, write.
-
-        Raises:
-            LogError: the file is damaged, foreign or of a later version.
-            BusyError: another process keeps it locked.
-            OSError: the disk refuses it.
-        """
+        """Raise what a write would raise now; where the last one failed, write."""
         if not self.path.exists() and self.failure is None:
             return
         with _named_errors(self.shown):
@@ -172,6 +167,11 @@ class LogFile:
         with self.connected() as connection:
             connection.execute("VACUUM")
             self.truncate_wal(connection)
+
+    def settle_deleted(self) -> None:
+        """Empty the write-ahead log, unless others are reading it."""
+        with self.connected() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def truncate_wal(self, connection: sqlite3.Connection, wait: float = TIMEOUT) -> None:
         """Write what the write-ahead log holds into the file, and empty it.

@@ -1,0 +1,1 @@
+"""What segments in databases have in common."""

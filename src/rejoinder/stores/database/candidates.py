@@ -1,0 +1,150 @@
+"""Candidates of a search that a database names by the graphs (HNSW) of its segments.
+
+They are scored from the float32 vectors, as everywhere. Segments that were added since, and what a
+database cannot be asked for, are scanned.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rejoinder.arrays import FloatArray
+from rejoinder.progress import Track
+from rejoinder.stores.ann import CANDIDATES, MEASURED_AT, recall_of
+from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
+from rejoinder.stores.manifest import ApproximateRecord
+from rejoinder.stores.runs import Positions
+from rejoinder.stores.scan import CONTEXTS_AT_ONCE, Found, Rows, Scores, exact_scores, search
+
+GRAPHS = "graphs"  # in place of a file's name
+LEAST_EFFORT = 40
+MOST_READ = 10_000  # rows that are read one by one, instead of a whole segment
+MOST_LEFT_OUT = 10_000  # rows that a database is told to leave out by their numbers
+
+
+class DatabaseCandidates(ABC):
+    """Searches by the graphs of a database; fulfils `candidates.CandidateSearch`."""
+
+    most_effort: int  # that a database takes
+
+    def __init__(self, record: ApproximateRecord) -> None:
+        self.record = record
+
+    @abstractmethod
+    def _asking(self, effort: int) -> AbstractContextManager[Any]:
+        """Yield what is asked by this search effort."""
+
+    @abstractmethod
+    def _nearest(
+        self, asked: Any, segment: DatabaseSegment, rows: Rows, vector: FloatArray, count: int
+    ) -> Mapping[int, StoredRow]:
+        """Return about `count` rows that pass, nearest to a vector (d,)."""
+
+    @abstractmethod
+    def check(self, *, content: bool) -> None:
+        """Refuse a database that has no graphs; they are in step with rows that never change."""
+
+    def search(
+        self,
+        segments: Sequence[Rows],
+        contexts: Sequence[FloatArray],
+        k: int,
+        minimum: float = -np.inf,
+    ) -> Found:
+        """Find what `scan.search` finds, or nearly; `segments` are those of the index."""
+        asked = [rows for rows in segments if self._can_ask(rows)]
+        scanned = [rows for rows in segments if not self._can_ask(rows)]
+        by_scan: Found = [(np.zeros(0, np.int64), np.zeros(0))] * len(contexts)
+        if scanned:
+            by_scan = search(scanned, contexts, k)
+        effort = math.ceil(self.record.effort * max(1, k / MEASURED_AT))
+        found: Found = []
+        with self._asking(min(max(effort, 1), self.most_effort)) as session:
+            for context, others in zip(contexts, by_scan, strict=True):
+                parts = [self._named(session, rows, context, k) for rows in asked if rows.present]
+                found.append(_best([others, *parts], k, minimum))
+        return found
+
+    def _can_ask(self, rows: Rows) -> bool:
+        """Return whether a segment has a graph, and the database can be told which rows pass."""
+        is_told = rows.conditions is not None or rows.count - rows.present <= MOST_LEFT_OUT
+        return rows.first < self.record.count and is_told
+
+    def _named(
+        self, session: Any, rows: Rows, context: FloatArray, k: int
+    ) -> tuple[Positions, Scores]:
+        """Return what a segment's graph names for a context, with the exact scores."""
+        segment = rows.source
+        assert isinstance(segment, DatabaseSegment)
+        count = min(max(math.ceil(CANDIDATES * k), MEASURED_AT), rows.present)
+        found: dict[int, StoredRow] = {}
+        for vector in context:
+            found.update(self._nearest(session, segment, rows, vector, count))
+        if len(found) < min(k, rows.present):  # the graph led away from what passes
+            return _scanned(segment, rows, context, k)
+        segment.remember(found)
+        numbers = np.array(sorted(found), dtype=np.int64)
+        vectors = np.stack([found[row].vector for row in numbers.tolist()])
+        return rows.first + numbers, exact_scores(context, vectors)
+
+
+def _scanned(
+    segment: DatabaseSegment, rows: Rows, context: FloatArray, k: int
+) -> tuple[Positions, Scores]:
+    """Score all rows that pass; read them alone if they are few."""
+    if rows.present > MOST_READ:
+        [found] = search([rows], [context], k)
+        return found
+    passing = np.flatnonzero(~rows.gone)
+    return rows.first + passing, exact_scores(context, segment.vectors_of(passing))
+
+
+def left_out(rows: Rows) -> Positions:
+    """Return the rows that a database is told to leave out, beside those that fail conditions."""
+    gone = rows.deleted if rows.conditions is None else rows.gone_before
+    return np.zeros(0, np.int64) if gone is None else np.flatnonzero(gone)
+
+
+def measured(
+    named: DatabaseCandidates,
+    segments: Sequence[Rows],
+    contexts: Sequence[FloatArray],
+    track: Track,
+) -> ApproximateRecord:
+    """Return the record with the least effort that reaches the wanted recall.
+
+    With half of the contexts it is chosen, on the others it is measured.
+    """
+    exact: Found = []
+    with track("Measuring", len(contexts), "contexts") as advance:
+        for start in range(0, len(contexts), CONTEXTS_AT_ONCE):
+            batch = contexts[start : start + CONTEXTS_AT_ONCE]
+            exact += search(segments, batch, MEASURED_AT)
+            advance(len(batch))
+    for step in itertools.count():
+        effort = min(round(LEAST_EFFORT * 2 ** (step / 2)), named.most_effort)
+        named.record = replace(named.record, effort=effort)
+        reached = recall_of(named, segments, contexts[::2], exact[::2])
+        if reached >= named.record.wanted or effort == named.most_effort:
+            break
+    recall = recall_of(named, segments, contexts[1::2], exact[1::2])
+    return replace(named.record, recall=round(recall, 4), measured_on=len(contexts) // 2)
+
+
+def _best(
+    parts: Sequence[tuple[Positions, Scores]], k: int, minimum: float
+) -> tuple[Positions, Scores]:
+    """Return the best k of what several segments have."""
+    positions = np.concatenate([part for part, _ in parts])
+    scores = np.concatenate([part for _, part in parts])
+    order = np.lexsort((positions, -scores))[:k]
+    order = order[scores[order] >= minimum]
+    return positions[order], scores[order]

@@ -1,0 +1,66 @@
+"""The address of an index in PostgreSQL: postgresql://HOST/DB?index=NAME."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from rejoinder.errors import InputError, MissingExtraError
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
+_FORM = "postgresql://HOST/DB?index=NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A database, and the name of an index in it."""
+
+    connection: str = field(repr=False)  # libpq's connection string, which may hold a password
+    shown: str  # the same for people, without user and password
+    index: str
+
+    @property
+    def schema(self) -> str:
+        """The schema that holds all of the index."""
+        return f"rejoinder_{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Parse an address; parameters beside `index` are libpq's, such as `sslmode`.
+
+        The usual variables (PGPASSWORD, PGSERVICE, ...) and files (~/.pgpass) complete it.
+        """
+        try:
+            from psycopg import ProgrammingError
+            from psycopg.conninfo import conninfo_to_dict
+        except ImportError as error:
+            raise MissingExtraError("an index in PostgreSQL", "postgres") from error
+        parts = urlsplit(text)
+        values = parse_qsl(parts.query, keep_blank_values=True)
+        names = [value for key, value in values if key == "index"]
+        if len(names) != 1 or not _NAME.fullmatch(names[0]):
+            raise InputError(
+                f"{without_secrets(text)}: an index in PostgreSQL is named {_FORM}, with a NAME of "
+                "at most 48 small letters, digits, _ and -"
+            )
+        rest = urlencode([pair for pair in values if pair[0] != "index"])
+        connection = (
+            f"postgresql://{parts.netloc}{parts.path}?{rest}"  # `urlunsplit` drops an empty host
+        )
+        try:
+            conninfo_to_dict(connection)
+        except ProgrammingError as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{without_secrets(text)} is not an address of PostgreSQL ({reason}); it is {_FORM}"
+            ) from None
+        return cls(connection, without_secrets(text), names[0])
+
+
+def without_secrets(text: str) -> str:
+    """Return an address as people may see it: host, database and index."""
+    parts = urlsplit(text)
+    host = parts.netloc.rpartition("@")[2]
+    values = [(key, value) for key, value in parse_qsl(parts.query) if key in ("host", "index")]
+    return f"postgresql://{host}{parts.path}?{urlencode(values, safe='/')}"

@@ -1,0 +1,139 @@
+"""Graphs (HNSW) of pgvector, of vectors in half precision, that name the candidates of a search.
+
+The search effort is `hnsw.ef_search`. Where a filter lets few rows pass, pgvector goes on in the
+graph until enough do, or PostgreSQL finds them by the index of their fields, whichever its planner
+takes for cheaper.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rejoinder.arrays import FloatArray
+from rejoinder.errors import InputError
+from rejoinder.progress import Track
+from rejoinder.stores.ann import EF_CONSTRUCTION
+from rejoinder.stores.database.candidates import GRAPHS, DatabaseCandidates, left_out, measured
+from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
+from rejoinder.stores.manifest import ApproximateRecord
+from rejoinder.stores.postgres.connections import Connections
+from rejoinder.stores.postgres.segments import SegmentTable, field_key
+from rejoinder.stores.postgres.vectors import packed
+from rejoinder.stores.scan import Rows
+
+if TYPE_CHECKING:
+    import psycopg
+
+LINKS = 16  # of a row in the graph; twice as many in its lowest layer
+_MEMORY = (64 << 20, 4 << 30)  # bytes for making a graph, at least and at most
+_MOST_NUMBERS = 4000  # of a vector in a graph of half precision
+
+
+class PostgresCandidates(DatabaseCandidates):
+    """Searches by the graphs of an index's tables."""
+
+    most_effort = 1000
+
+    def __init__(self, connections: Connections, record: ApproximateRecord) -> None:
+        super().__init__(record)
+        self.connections = connections
+
+    def check(self, *, content: bool) -> None:  # noqa: ARG002 (rows never change)
+        """Refuse a schema that has no graphs."""
+        address = self.connections.address
+        query = "SELECT FROM pg_indexes WHERE schemaname = %s AND indexname LIKE '%%-graph' LIMIT 1"
+        with self.connections.connected() as connection:
+            found = connection.execute(query, (address.schema,)).fetchone()
+        if found is None:
+            raise InputError(
+                f'{address.shown} has lost its graphs; `rejoinder index tune "{address.shown}"` '
+                "makes them again, --method exact goes on without them"
+            )
+
+    @contextlib.contextmanager
+    def _asking(self, effort: int) -> Iterator[psycopg.Connection[Any]]:
+        """Yield a connection that searches by this effort."""
+        with self.connections.transaction() as connection:
+            connection.execute(f"SET LOCAL hnsw.ef_search = {effort}")
+            connection.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
+            connection.execute("SET LOCAL jit = off")  # it takes longer than any search
+            yield connection
+
+    def _nearest(
+        self,
+        asked: psycopg.Connection[Any],
+        segment: DatabaseSegment,
+        rows: Rows,
+        vector: FloatArray,
+        count: int,
+    ) -> dict[int, StoredRow]:
+        """Return about `count` rows that pass, nearest to a vector (d,)."""
+        from psycopg import sql
+
+        assert isinstance(segment, SegmentTable)
+        [query] = packed(vector[None])
+        values: dict[str, Any] = {"query": query, "count": count}
+        conditions: list[sql.Composable] = [sql.SQL("true")]
+        for number, (field, texts) in enumerate(rows.conditions or ()):
+            name = f"keys{number}"
+            conditions.append(sql.SQL("fields && {}").format(sql.Placeholder(name)))
+            values[name] = [field_key(field, text) for text in texts]
+        if len(gone := left_out(rows)):
+            conditions.append(sql.SQL("row != ALL({})").format(sql.Placeholder("gone")))
+            values["gone"] = gone.tolist()
+        statement = sql.SQL(
+            "SELECT row, line, vector, response FROM {table} WHERE {conditions} "
+            "ORDER BY (vector::halfvec({size})) <#> (%(query)s::halfvec({size})) LIMIT %(count)s"
+        ).format(
+            table=sql.Identifier(segment.record.name),
+            conditions=sql.SQL(" AND ").join(conditions),
+            size=sql.Literal(segment.size),
+        )
+        return segment.rows_from(asked.execute(statement, values, binary=True).fetchall())
+
+
+def build_graphs(
+    connection: psycopg.Connection[Any],
+    connections: Connections,
+    segments: Sequence[Rows],
+    contexts: Sequence[FloatArray],
+    recall: float,
+    track: Track,
+) -> ApproximateRecord:
+    """Make the graphs of all segments, and measure the search; see `candidates.measured`."""
+    count = sum(rows.count for rows in segments)
+    with track("Building", count, "replies") as advance:
+        for rows in segments:
+            segment = rows.source
+            assert isinstance(segment, SegmentTable)
+            _build_graph(connection, segment)
+            advance(rows.count)
+    record = ApproximateRecord(GRAPHS, 0, "", "hnsw", count, 0, recall, 0.0, 0)
+    return measured(PostgresCandidates(connections, record), segments, contexts, track)
+
+
+def _build_graph(connection: psycopg.Connection[Any], segment: SegmentTable) -> None:
+    from psycopg import sql
+
+    size = segment.size
+    if size > _MOST_NUMBERS:
+        raise InputError(
+            f"{segment.shown}: vectors of {size} numbers; a graph takes {_MOST_NUMBERS:,}"
+        )
+    table = sql.Identifier(segment.record.name)
+    needed = segment.count * (2 * size + 16 * LINKS) * 3 // 2
+    memory = min(max(needed, _MEMORY[0]), _MEMORY[1])
+    connection.execute(f"SET maintenance_work_mem = '{memory >> 10}kB'")
+    graph = (
+        f"hnsw ((vector::halfvec({size})) halfvec_ip_ops) "
+        f"WITH (m = {LINKS}, ef_construction = {max(EF_CONSTRUCTION, 4 * LINKS)})"
+    )
+    for name, method in (("fields", "gin (fields)"), ("graph", graph)):
+        index = sql.Identifier(f"{segment.record.name}-{name}")
+        connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(index))
+        made = sql.SQL("CREATE INDEX {} ON {} USING {}")
+        connection.execute(made.format(index, table, sql.SQL(method)))
+    connection.execute(sql.SQL("ANALYZE {}").format(table))
+    connection.execute("RESET maintenance_work_mem")

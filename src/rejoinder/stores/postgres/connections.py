@@ -1,0 +1,152 @@
+"""Connections to the database of an index, which are used again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rejoinder.errors import InputError
+from rejoinder.stores.postgres.address import Address
+from rejoinder.stores.postgres.errors import named_errors
+from rejoinder.stores.postgres.vectors import register_vectors
+
+if TYPE_CHECKING:
+    import psycopg
+
+PATIENCE = 10  # seconds for a server to let a client in
+_ALIVE = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+"""So that a server lets go of the locks of a client whose machine is gone."""
+
+
+class _Idle:
+    """Idle connections of this process to a database, for all indexes in it."""
+
+    def __init__(self) -> None:
+        self._connections: list[psycopg.Connection[Any]] = []
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    def take(self) -> psycopg.Connection[Any] | None:
+        """Return one; None: there is none."""
+        with self._lock:
+            if self._process != os.getpid():  # those are the parent process's
+                self._connections = []
+                self._process = os.getpid()
+            return self._connections.pop() if self._connections else None
+
+    def put(self, connection: psycopg.Connection[Any]) -> None:
+        """Keep one, unless it is closed."""
+        if not connection.closed:
+            with self._lock:
+                self._connections.append(connection)
+
+    def close(self) -> None:
+        """Close all."""
+        while (connection := self.take()) is not None:
+            connection.close()
+
+
+_idle: dict[str, _Idle] = {}
+
+
+class Connections:
+    """Connections to the schema of an index. Threads may share it."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._idle = _idle.setdefault(address.connection, _Idle())
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """Yield a connection in autocommit mode, which no other thread has meanwhile."""
+        with self.named_errors():
+            connection = self._reused() or self._connect()
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.put(connection)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        """Yield a connection in a transaction, which an exception undoes."""
+        with self.connected() as connection, connection.transaction():
+            yield connection
+
+    def named_errors(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which PostgreSQL's errors say what to do."""
+        return named_errors(self.address.shown)
+
+    def close(self) -> None:
+        """Close what is idle; the next use connects again."""
+        self._idle.close()
+
+    def _reused(self) -> psycopg.Connection[Any] | None:
+        """Return an idle connection that still works."""
+        from psycopg import OperationalError
+
+        while (connection := self._idle.take()) is not None:
+            try:
+                self._enter(connection)
+            except OperationalError:  # the server was started again meanwhile
+                connection.close()
+                continue
+            return connection
+        return None
+
+    def _enter(self, connection: psycopg.Connection[Any]) -> None:
+        """Let names of tables be those of the index, and names of types pgvector's."""
+        from psycopg import sql
+
+        place = sql.SQL("SET search_path TO {}, public, extensions")
+        connection.execute(place.format(sql.Identifier(self.address.schema)))
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        import psycopg
+
+        connection = psycopg.connect(
+            self.address.connection,
+            autocommit=True,
+            connect_timeout=PATIENCE,
+            application_name="rejoinder",
+            options=_ALIVE,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+        try:
+            self._enter(connection)
+            register_vectors(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def make_extension(connection: psycopg.Connection[Any], shown: object) -> None:
+    """Make pgvector's types in a database, if they are not there and this role may.
+
+    Raises:
+        InputError: the server has no pgvector, or one without half-precision vectors; or this role
+            may not.
+    """
+    from psycopg import Error
+
+    reason = ""
+    try:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+    except Error as error:
+        reason = f" ({error.diag.message_primary})"
+    query = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+    row = connection.execute(query).fetchone()
+    version = tuple(int(part) for part in row[0].split(".")[:2]) if row else ()
+    if version < (0, 8):
+        had = f"pgvector {row[0]}" if row else "no pgvector"
+        raise InputError(
+            f"{shown} has {had}{reason}; it needs 0.8 or later: install it on the server, and let "
+            "its administrator run CREATE EXTENSION vector (or ALTER EXTENSION vector UPDATE)"
+        )

@@ -1,0 +1,64 @@
+"""What PostgreSQL's errors mean to whoever uses an index."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rejoinder.errors import BusyError, InputError
+from rejoinder.stores.store import UnreachableError
+
+if TYPE_CHECKING:
+    import psycopg
+
+_FULL = ("53100", "53200")  # disk_full, out_of_memory
+_REFUSED = ("28000", "28P01")  # role, password
+_BUSY = ("40001", "40P01", "55P03", "57014", "23505")
+"""serialization_failure, deadlock_detected, lock_not_available, query_canceled, unique_violation"""
+_GONE = ("3F000", "42P01")  # schema, table
+_DENIED = "42501"
+
+
+@contextlib.contextmanager
+def named_errors(shown: object) -> Iterator[None]:
+    """Turn PostgreSQL's errors into those that say what to do, about the address `shown`."""
+    from psycopg import Error
+
+    try:
+        yield
+    except Error as error:
+        raise _meaning(error, shown) from None
+
+
+def _meaning(error: psycopg.Error, shown: object) -> Exception:
+    code = error.sqlstate or ""
+    reason = _line(error)
+    if code in _FULL:
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(shown))
+    if code == _DENIED:
+        return InputError(
+            f"{shown}: this role may not do that ({reason}); take a role that owns the index, or "
+            "`reply` and `serve` alone, which only read"
+        )
+    if code in _BUSY:
+        return BusyError(f"{shown} is being changed by another process; try again ({reason})")
+    if code in _GONE:
+        return InputError(f"{shown} has changed since it was opened; open it again ({reason})")
+    if code in _REFUSED or "password" in reason:
+        return InputError(
+            f"{shown}: PostgreSQL lets nobody in so ({reason}); set PGUSER and PGPASSWORD, or "
+            "~/.pgpass, or a service file (PGSERVICE)"
+        )
+    return UnreachableError(
+        f"{shown}: PostgreSQL does not answer ({reason}); start it, or check host and port"
+    )
+
+
+def _line(error: psycopg.Error) -> str:
+    """Return the error's own words, in one line, without the place of the connection."""
+    text = error.diag.message_primary or str(error)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return " ".join((lines or [type(error).__name__])[-1].split())

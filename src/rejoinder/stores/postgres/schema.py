@@ -1,0 +1,98 @@
+"""The tables of an index in PostgreSQL, and how they are brought up to date."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rejoinder.errors import InputError
+from rejoinder.stores.postgres.address import Address
+
+if TYPE_CHECKING:
+    import psycopg
+
+FORMAT = 1
+_TABLES = (
+    "CREATE TABLE format (number integer NOT NULL)",
+    # One row: the manifest, and how often anything but the log has changed.
+    "CREATE TABLE manifest (content text, stamp bigint NOT NULL)",
+    "INSERT INTO manifest VALUES (NULL, 0)",
+    "CREATE TABLE file (name text PRIMARY KEY, content bytea NOT NULL)",
+    # The log; see `curation.feedback`.
+    "CREATE TABLE setting (name text PRIMARY KEY, value text NOT NULL)",
+    """CREATE TABLE reply (
+      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      text text NOT NULL
+    )""",
+    "CREATE INDEX ON reply USING hash (text)",  # a text may be longer than a key of a B-tree
+    """CREATE TABLE entry (
+      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      time double precision NOT NULL,
+      context text NOT NULL,
+      offered text NOT NULL,
+      chosen bigint,
+      text text,
+      source text NOT NULL,
+      ticket text
+    )""",
+    "CREATE INDEX ON entry (time)",
+    """CREATE TABLE change (
+      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      time double precision NOT NULL,
+      kind text NOT NULL,
+      before text NOT NULL,
+      after text NOT NULL,
+      undone integer NOT NULL DEFAULT 0,
+      token text NOT NULL DEFAULT '',
+      undoes bigint NOT NULL DEFAULT 0
+    )""",
+    """CREATE TABLE request (
+      key text PRIMARY KEY,
+      time double precision NOT NULL,
+      digest text NOT NULL,
+      result text NOT NULL,
+      token text NOT NULL
+    )""",
+    "INSERT INTO setting VALUES ('salt', replace(gen_random_uuid()::text, '-', ''))",
+    # SQLite's, for lists of numbers
+    """CREATE FUNCTION json_each(list text) RETURNS TABLE (value bigint)
+      LANGUAGE sql IMMUTABLE
+      AS $$ SELECT item::bigint FROM json_array_elements_text(list::json) AS item $$""",
+)
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES,)
+"""What brings a schema from format 0, without tables, to 1, from 1 to 2, and so on."""
+
+
+def make_schema(connection: psycopg.Connection[Any], address: Address) -> None:
+    """Make the schema of an index, or bring an earlier one to this format, in a transaction."""
+    from psycopg import sql
+
+    name = sql.Identifier(address.schema)
+    if find_format(connection, address) is None:
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+    format_ = find_format(connection, address) or 0
+    for statements in _MIGRATIONS[format_:]:
+        for statement in statements:
+            connection.execute(statement)
+    if format_ < FORMAT:
+        connection.execute("DELETE FROM format")
+        connection.execute("INSERT INTO format VALUES (%s)", (FORMAT,))
+
+
+def find_format(connection: psycopg.Connection[Any], address: Address) -> int | None:
+    """Return the format of a schema, which must not be a later one; None: there is no schema."""
+    row = connection.execute(
+        "SELECT to_regclass(quote_ident(nspname) || '.format') FROM pg_namespace "
+        "WHERE nspname = %s",
+        (address.schema,),
+    ).fetchone()
+    if row is None:
+        return None
+    if row[0] is None:
+        return 0
+    found = connection.execute("SELECT max(number) FROM format").fetchone()
+    number = int(found[0] or 0) if found else 0
+    if number > FORMAT:
+        raise InputError(
+            f"{address.shown} has format {number}; this version reads {FORMAT}: update rejoinder"
+        )
+    return number

