@@ -66,7 +66,7 @@ class FilteredSegments:
         firsts = [rows.first for rows in self.rows]
         owners = np.searchsorted(firsts, numbers, side="right") - 1
         vectors = np.empty((len(numbers), parts[0].shape[1]), dtype=np.float32)
-        for owner in np.unique(owners):
+        for owner in sorted(set(owners.tolist())):  # np.unique imports numpy.ma
             vectors[owners == owner] = parts[owner][numbers[owners == owner] - firsts[owner]]
         return vectors
 

@@ -193,7 +193,7 @@ def encode_conversations(encoder: DualEncoder, contexts: Sequence[Context]) -> F
     return np.concatenate(parts)
 
 
-class Fitted(NamedTuple):
+class FittedHead(NamedTuple):
     """A head and the u of its replies, and where the regression moved them."""
 
     head: Head
@@ -203,7 +203,7 @@ class Fitted(NamedTuple):
 
 def fit(
     views: Views, background: FloatArray, count: int, moves: FloatArray | None = None
-) -> Fitted:
+) -> FittedHead:
     """Fit the head of `count` replies.
 
     `background` (b, d) are context vectors of messages that belong to no reply. The weights of
@@ -215,7 +215,7 @@ def fit(
         return _fit(views, background, count, moves)
 
 
-def _fit(views: Views, background: FloatArray, count: int, moves: FloatArray | None) -> Fitted:
+def _fit(views: Views, background: FloatArray, count: int, moves: FloatArray | None) -> FittedHead:
     """Fit whitening, discriminants and regression; see the module."""
     share = NONE_WEIGHT * float(views.weights.sum()) / len(background)
     whitening = whitening_matrix(
@@ -247,7 +247,7 @@ def _fit(views: Views, background: FloatArray, count: int, moves: FloatArray | N
         moved[fitted_rows] = fitted - start
         weights[taught] = fitted[:-1]
         none = fitted[-1:]
-    return Fitted(Head(whitening, (none @ whitening.T)[0]), weights, moved)
+    return FittedHead(Head(whitening, (none @ whitening.T)[0]), weights, moved)
 
 
 def whitening_matrix(vectors: FloatArray, weights: FloatArray) -> FloatArray:
@@ -318,7 +318,7 @@ class HeldOutScores(NamedTuple):
     found: npt.NDArray[np.int64]  # (n,) the reply of the greatest score
     rows: npt.NDArray[np.int64]  # (n,) the message's row among the views; -1 for the background
     owners: npt.NDArray[np.int64]  # (n,) the reply that it is an example of; -1 for the background
-    moves: FloatArray  # of the last fit, see `Fitted`
+    moves: FloatArray  # of the last fit, see `FittedHead`
     word_weight: float = 0.0  # of the overlap of words in `best`; see `familiarity`
 
     @property
