@@ -90,7 +90,10 @@ def test_each_line_ends_as_with_typer_alone(line, tmp_path, monkeypatch):
     assert outcome(Plain, line.split()) == outcome(TyperCommand, line.split())
 
 
-@pytest.mark.skipif(sys.platform == "win32" or not hasattr(os, "getuid") or os.getuid() == 0, reason="root reads all")
+@pytest.mark.skipif(
+    sys.platform == "win32" or not hasattr(os, "getuid") or os.getuid() == 0,
+    reason="root reads all",
+)
 def test_a_path_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "closed").touch(mode=0)
