@@ -1,7 +1,7 @@
 """Values of options that are what they should be as they stand.
 
 Typer converts each with pydantic, whose import and whose models of sixteen options take a sixth of
-the time of `rejoinder reply`. Here a value is converted only where nothing can be said about it: a
+the time of `rejoinder reply`. Here a value is converted only where nothing can be wrong with it: a
 text, a path, plain digits within the bounds, one of the choices, or what was not given. Typer
 converts all others, and refuses what is wrong.
 """
