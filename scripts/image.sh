@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 MIRROR=${MIRROR:-http://deb.debian.org/debian} SUITE=${SUITE:-bookworm} PORT=${PORT:-8791} IMAGE=rejoinder
-MOST_MB=430
+MOST_MB=350
 export BUILDAH_ISOLATION=chroot
 
 for tool in buildah mmdebstrap; do
@@ -23,15 +23,19 @@ finish() {
 }
 trap finish EXIT
 
-if ! buildah inspect localhost/rejoinder-base >/dev/null 2>&1; then
+if ! buildah inspect localhost/rejoinder-debian >/dev/null 2>&1; then
+  # usrmerge has moved all files by now; the 52 MB of Perl that it needs go with it
   mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates \
     --aptopt='Acquire::Languages "none"' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+    --customize-hook='chroot "$1" apt-get install --yes --quiet usr-is-merged >/dev/null' \
+    --customize-hook='chroot "$1" dpkg-query --show --showformat "\${Package}\n" | grep -xE "usrmerge|perl|perl-modules.*|lib.*perl.*" |
+      xargs chroot "$1" apt-get purge --yes --quiet --auto-remove >/dev/null' \
     "$SUITE" "$work/base.tar" "$MIRROR"
   base=$(buildah from scratch)
   buildah add -q "$base" "$work/base.tar" / >/dev/null
   buildah run "$base" -- apt-get clean
-  buildah commit -q --squash --rm "$base" localhost/rejoinder-base >/dev/null
+  buildah commit -q --squash --rm "$base" localhost/rejoinder-debian >/dev/null
 fi
 
 # The certificates and pip's settings of this machine hold while the image is built, and do not enter it.
@@ -39,7 +43,7 @@ settings=()
 for path in /etc/ssl/certs /etc/pip.conf /etc/xdg/pip; do
   if [ -e "$path" ]; then settings+=(--volume "$path:$path:ro"); fi
 done
-buildah build -q --layers --format docker --build-arg BASE=localhost/rejoinder-base "${settings[@]}" \
+buildah build -q --layers --format docker --build-arg BASE=localhost/rejoinder-debian "${settings[@]}" \
   -f deploy/Dockerfile -t "$IMAGE" . >/dev/null
 
 container=$(buildah from "$IMAGE")
@@ -50,7 +54,9 @@ printf 'Let me look that up.\nWe open at nine.\nYes, two cats!\n' > "$work/data/
 chown -R 10001:10001 "$work/data"
 chmod 755 "$work"
 inside=(buildah run --volume "$work/data:/data" "$container" --)
+"${inside[@]}" rejoinder --help >/dev/null
 "${inside[@]}" rejoinder index build bi-small /data/replies.txt -o /data/index
+"${inside[@]}" rejoinder reply /data/index "Do you have any pets?"
 "${inside[@]}" sh -c 'echo $$ > /data/server.pid; exec rejoinder serve /data/index --port "$0"' "$PORT" 2>"$work/serve.log" &
 server=$!
 for _ in $(seq 60); do

@@ -107,3 +107,5 @@ def test_a_processor_without_bfloat16_gets_a_shorter_demo(demo):
     words = [word for command in asked for word in command]
     assert sum(float(word.partition("=")[2]) for word in words if ".minutes=" in word) < 1
     assert "stage.0.steps=40" in words
+    [data] = [command for command in asked if command[0] == "data"]
+    assert data[-2:] == ["--limit", "30000"], "the steps see 20,480 examples"

@@ -395,7 +395,7 @@ def test_the_regression_is_at_its_minimum(monkeypatch):
 def test_replies_are_fitted_to_their_examples_without_pytorch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     made, background = views()
-    head, weights = scoring.fit(made, background, 12)
+    head, weights, _ = scoring.fit(made, background, 12)
     best = (made.vectors @ head.vectors(weights, np.zeros_like(weights)).T).argmax(axis=1)
     assert (best == made.owners).all()
 
@@ -404,15 +404,15 @@ def test_a_regression_that_cannot_improve_stays():
     """Of one class every gradient is 0: no step is taken, and none divides by 0."""
     rows = unit_rows(np.random.default_rng(0).normal(size=(4, SIZE)).astype(np.float32))
     start = rows[:1]
-    fitted = scoring._regress(rows, np.zeros(4, np.int64), np.ones(4, np.float32), start)
+    fitted = scoring._regress(rows, np.zeros(4, np.int64), np.ones(4, np.float32), start, start)
     np.testing.assert_array_equal(fitted, start)
 
 
 def test_many_rows_are_taken_some_at_a_time(monkeypatch):
     made, background = views()
-    head, weights = scoring.fit(made, background, 12)
+    head, weights, _ = scoring.fit(made, background, 12)
     monkeypatch.setattr(scoring, "_PRODUCTS_AT_ONCE", 40)
-    head_2, weights_2 = scoring.fit(made, background, 12)
+    head_2, weights_2, _ = scoring.fit(made, background, 12)
     np.testing.assert_allclose(weights, weights_2, atol=1e-4)
     np.testing.assert_allclose(head.none, head_2.none, atol=1e-4)
 
@@ -420,7 +420,7 @@ def test_many_rows_are_taken_some_at_a_time(monkeypatch):
 def test_above_a_size_the_discriminant_is_left_as_it_is(monkeypatch):
     made, background = views()
     monkeypatch.setattr(scoring, "MOST_PRODUCTS", 10)
-    head, weights = scoring.fit(made, background, 12)
+    head, weights, _ = scoring.fit(made, background, 12)
     np.testing.assert_array_equal(weights, head.discriminants(made, 12))
 
 
@@ -431,13 +431,32 @@ def test_held_out_examples_are_scored_by_a_head_without_them(monkeypatch):
     held = scoring.hold_out(made, background, responses)
     assert held.is_own.sum() == len(made.owners), "each example was left out once"
     out = np.array([(number % 6 + number // 6) % 5 == 0 for number in range(72)])
-    head, weights = scoring.fit(made.without(out), background[np.arange(50) % 5 != 0], 12)
+    head, weights, _ = scoring.fit(made.without(out), background[np.arange(50) % 5 != 0], 12)
     vectors = replace(head, text_weight=0.5).vectors(weights, responses)
     scores = made.vectors[out] @ vectors.T
     np.testing.assert_allclose(held.best[: out.sum()], scores.max(axis=1), atol=1e-5)
     np.testing.assert_array_equal(held.right[: out.sum()], scores.argmax(axis=1) == made.owners[out])
     low = np.quantile(held.best[held.is_own], 0.05)
     assert held.minimum_score == pytest.approx(min(low, 0.0), abs=0.05)
+
+
+def test_a_fit_goes_on_from_the_one_that_left_examples_out(monkeypatch):
+    steps = []
+    minimise = scoring.minimise
+
+    def counted(loss_and_gradient, start, most):
+        steps.append(most)
+        return minimise(loss_and_gradient, start, most)
+
+    monkeypatch.setattr(scoring, "minimise", counted)
+    made, background = views()
+    held = scoring.hold_out(made, background, np.zeros((12, SIZE), np.float32))
+    near = scoring.fit(made, background, 12, held.moves)
+    assert steps[-1] == scoring.LATER_STEPS < steps[0] == scoring.STEPS
+    monkeypatch.setattr(scoring, "STEPS", 500)
+    best = scoring.fit(made, background, 12)
+    np.testing.assert_allclose(near.weights, best.weights, atol=0.02)
+    np.testing.assert_allclose(near.head.none, best.head.none, atol=0.02)
 
 
 def test_too_few_examples_are_not_left_out():

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import rejoinder
-from rejoinder.cli.shell import Command, guarded
+from rejoinder.cli.shell import Command, Group, guarded
 
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Replies": {
@@ -83,7 +82,7 @@ class _Verbs(Mapping[str, Any]):
         return typer.main.get_command(alone)
 
 
-class Verbs(TyperGroup):
+class Verbs(Group):
     """The verbs, whose help has a section for each kind."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

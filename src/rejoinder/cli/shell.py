@@ -20,11 +20,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from typer.core import TyperCommand, TyperGroup
 
+from rejoinder.cli.values import PlainValues
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import escaped, note, printable
 
 
-class Command(TyperCommand):
+class Command(PlainValues, TyperCommand):
     """A verb whose help names arguments in capitals, as the documents do.
 
     Types of Python are left out.
@@ -47,7 +48,7 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
 
-class Group(TyperGroup):
+class Group(PlainValues, TyperGroup):
     """A verb with verbs of its own."""
 
 

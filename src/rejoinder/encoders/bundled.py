@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rejoinder.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 GROUP = "rejoinder.weights"  # entry points of other packages
 WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")  # patterns, in a model's folder
@@ -47,6 +50,14 @@ BUNDLED: Mapping[str, Weights] = {
     ),
 }
 """The models of this package by their names. `workshop/bundle.py` writes folder and fingerprint."""
+
+
+def entry_points(*, group: str, name: str | None = None) -> EntryPoints:
+    """Return entry points of installed packages; the import that this takes is slow."""
+    from importlib.metadata import entry_points as all_points
+
+    points = all_points(group=group)
+    return points if name is None else points.select(name=name)
 
 
 def names() -> list[str]:

@@ -182,7 +182,7 @@ def open_folder(name: str | Path, threads: int | None = None) -> OnnxEncoder | J
     folder = locate(name)
     manifest = read_manifest(folder)
     if "share" not in manifest:
-        return OnnxEncoder(name, threads)
+        return OnnxEncoder(name, threads, manifest=manifest)
     from rejoinder.encoders.joined import JoinedEncoder
 
     return JoinedEncoder(
@@ -203,17 +203,24 @@ class OnnxEncoder(TextEncoder):
         folder: what `rejoinder export MODEL --to onnx` or `rejoinder intents export` wrote, or
             "bi-small".
         threads: processor threads to use; None: `OMP_NUM_THREADS`, or onnxruntime's own choice.
+        manifest: what `read_manifest` returned, if the files were compared with it just now.
 
     Raises:
         InputError: the folder is incomplete or altered, or of another version, or onnxruntime is
             not there.
     """
 
-    def __init__(self, folder: str | Path, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        threads: int | None = None,
+        *,
+        manifest: dict[str, Any] | None = None,
+    ) -> None:
         self.folder = locate(folder)
         self.threads = threads
         self.name = str(folder)
-        self.manifest = manifest = read_manifest(self.folder)
+        self.manifest = manifest = manifest or read_manifest(self.folder)
         if "share" in manifest:
             raise InputError(
                 f"{folder} is a joined model; open it with rejoinder.load, or one of its parts,"

@@ -51,13 +51,16 @@ class Pretrained:
     def __init__(
         self, description: Mapping[str, Any], special: Special, rows: int = 0, cut: Cut = "end"
     ) -> None:
-        import tokenizers  # which subwords do not need
+        # neither of which subwords need
+        import msgspec
+        import tokenizers
 
         # Texts are cut and padded elsewhere, so what these are set to has no part in the
         # fingerprint.
         self.description: Mapping[str, Any] = {**description, "truncation": None, "padding": None}
         try:
-            self._tokenizer: Any = tokenizers.Tokenizer.from_str(json.dumps(self.description))
+            content = msgspec.json.encode(self.description)  # ten times as fast as json
+            self._tokenizer: Any = tokenizers.Tokenizer.from_buffer(content)
         except Exception as error:  # noqa: BLE001 (the library raises nothing more specific)
             raise InputError(f"no tokenizer that the tokenizers library reads: {error}") from None
         self._tokenizer.encode_special_tokens = True

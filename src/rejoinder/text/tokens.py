@@ -27,10 +27,6 @@ _ASCII_TOKENS = _tokens_pattern(0x80)
 
 _TOKENS = _tokens_pattern(0x110000)
 
-_find_ascii = _ASCII_TOKENS.findall
-
-_find_all = _TOKENS.findall
-
 
 def lower(text: str) -> str:
     """Lower-case the letters A to Z and nothing else, so that every character keeps its place."""
@@ -46,7 +42,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("well, how are you?")
     ['well', ', ', 'how', 'are', 'you', '?']
     """
-    return _find_ascii(text) if text.isascii() else _find_all(text)
+    return (_ASCII_TOKENS if text.isascii() else _TOKENS).findall(text)
 
 
 def token_starts(text: str) -> Iterator[tuple[int, str]]:

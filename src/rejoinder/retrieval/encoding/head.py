@@ -190,11 +190,16 @@ def fit_replies(
     words = ViewWords(read_as(candidates, plain=plain), views, texts())
     with phases("Fitting", len(views.weights), "texts") as shown:
         held_out = scoring.hold_out(views, background, responses, words)
-        head, weights = scoring.fit(views, background, len(candidates))
+        alone = None
+        if held_out is None:
+            alone = scoring.hold_out(views, background, responses, words, lone=True)
+        measured = held_out or alone
+        moves = None if measured is None else measured.moves
+        head, weights, _ = scoring.fit(views, background, len(candidates), moves)
         shown(len(views.weights))
     if held_out is not None:
         head = replace(head, text_weight=held_out.text_weight, word_weight=held_out.word_weight)
-    elif (alone := scoring.hold_out(views, background, responses, words, lone=True)) is not None:
+    elif alone is not None:
         head = replace(head, minimum_score=alone.minimum_score, word_weight=alone.word_weight)
     elif not any(map(example_count, candidates)):
         head = head.of_sentences()

@@ -15,7 +15,8 @@ same.
 The classifier is fitted in two steps: u starts as the mean of the reply's whitened examples (a
 linear discriminant, in closed form), and multinomial logistic regression, which a penalty holds
 near that start, goes on from there. `minimise` fits it by L-BFGS. SciPy's takes twice as long and
-110 MB more than a base of 240 (docs/choices.md); a server loads no PyTorch.
+110 MB more than a base of 240 (docs/choices.md); a server loads no PyTorch. Its first guess is a
+multiple of the discriminant, or lies where the head went that left examples out (`hold_out`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ RIDGE = 2.0  # of the second moment, times its mean eigenvalue
 SCALE = 8.0  # of the logits
 VARIANCE = 30.0  # of the weights around the discriminant: the greater, the weaker the penalty
 NONE_WEIGHT = 0.5  # of the background, as a share of all other examples
-STEPS = 15
+FIRST_GUESS = 2.0  # times the discriminant: about where the loss is least along its ray
+STEPS = 14
+LATER_STEPS = 8
+"""Steps from where an earlier fit to most of the same examples went; they reach the same loss."""
 MOST_PRODUCTS = 1 << 29
 """Of replies and examples; above, the discriminant is left as it is: a step would take seconds."""
 TEXT_WEIGHTS = (TEXT_WEIGHT, 0.5, 0.0, 1.0)
@@ -75,7 +79,7 @@ WORDS_MAY_COST = 0.05  # of the share of background messages that are refused
 MEMORY = 8  # steps of L-BFGS that are remembered
 LEAST_DECREASE = 1e-4  # Armijo's condition
 LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
-_PRODUCTS_AT_ONCE = 1 << 24
+_PRODUCTS_AT_ONCE = 1 << 20  # 4 MB: more are read again from memory, fewer multiply more slowly
 _ENCODED_AT_ONCE = 1024
 _SENTENCE = search_pattern(r"(?<=[.!?])\s+|\n+")
 _LEAST_WORDS = 3  # of a sentence
@@ -188,18 +192,29 @@ def encode_conversations(encoder: DualEncoder, contexts: Sequence[Context]) -> F
     return np.concatenate(parts)
 
 
-def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatArray]:
-    """Fit the head of `count` replies, and return it with their u (count, d).
+class FittedHead(NamedTuple):
+    """A head and the u of its replies, and where the regression moved them."""
+
+    head: Head
+    weights: FloatArray  # (count, d)
+    moves: FloatArray  # (count + 1, d) from the discriminants of all u and, as the last, of u_none
+
+
+def fit(
+    views: Views, background: FloatArray, count: int, moves: FloatArray | None = None
+) -> FittedHead:
+    """Fit the head of `count` replies.
 
     `background` (b, d) are context vectors of messages that belong to no reply. The weights of
-    replies without titles and examples stay the discriminant's.
+    replies without titles and examples stay the discriminant's. `moves` are those of an earlier fit
+    to most of the same examples, which saves steps.
     """
     rows = len(views.weights) + len(background)
     with threads_for(rows * background.shape[1] * (len(np.unique(views.owners)) + 1)):
-        return _fit(views, background, count)
+        return _fit(views, background, count, moves)
 
 
-def _fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatArray]:
+def _fit(views: Views, background: FloatArray, count: int, moves: FloatArray | None) -> FittedHead:
     """Fit whitening, discriminants and regression; see the module."""
     share = NONE_WEIGHT * float(views.weights.sum()) / len(background)
     whitening = whitening_matrix(
@@ -214,19 +229,24 @@ def _fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatA
     weights = head.discriminants(views, count)
     rows = head.whitened(background)
     none = unit_rows(rows.mean(axis=0, keepdims=True))
+    moved = np.zeros((count + 1, whitening.shape[1]), np.float32)
     taught = np.unique(views.owners[views.weights >= 1])
     if len(taught) * len(views.weights) <= MOST_PRODUCTS:
+        fitted_rows = np.append(taught, count)
         own = np.isin(views.owners, taught)
         classes = np.searchsorted(taught, views.owners[own])
+        start = np.concatenate([weights[taught], none])
         fitted = _regress(
             np.concatenate([head.whitened(views.vectors[own]), rows]),
             np.concatenate([classes, np.full(len(rows), len(taught))]),
             np.concatenate([views.weights[own], np.full(len(rows), share, np.float32)]),
-            np.concatenate([weights[taught], none]),
+            start,
+            None if moves is None else start + moves[fitted_rows],
         )
+        moved[fitted_rows] = fitted - start
         weights[taught] = fitted[:-1]
         none = fitted[-1:]
-    return Head(whitening, (none @ whitening.T)[0]), weights
+    return FittedHead(Head(whitening, (none @ whitening.T)[0]), weights, moved)
 
 
 def whitening_matrix(vectors: FloatArray, weights: FloatArray) -> FloatArray:
@@ -248,12 +268,16 @@ def _means(
 
 
 def _regress(
-    rows: FloatArray, classes: npt.NDArray[np.int64], weights: FloatArray, start: FloatArray
+    rows: FloatArray,
+    classes: npt.NDArray[np.int64],
+    weights: FloatArray,
+    start: FloatArray,
+    guess: FloatArray | None = None,
 ) -> FloatArray:
     """Return the u (n, d) of a logistic regression with logits SCALE·u·z.
 
     Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² /
-    (2·VARIANCE).
+    (2·VARIANCE). `guess` is near its minimum, if that is known.
     """
     z = np.float32(SCALE) * rows
     targets = classes[:, None]
@@ -277,7 +301,9 @@ def _regress(
             gradient += errors.T @ z[part]
         return loss, gradient
 
-    return minimise(loss_and_gradient, start, STEPS)
+    if guess is not None:
+        return minimise(loss_and_gradient, guess, LATER_STEPS)
+    return minimise(loss_and_gradient, np.float32(FIRST_GUESS) * start, STEPS)
 
 
 class HeldOutScores(NamedTuple):
@@ -291,6 +317,7 @@ class HeldOutScores(NamedTuple):
     found: npt.NDArray[np.int64]  # (n,) the reply of the greatest score
     rows: npt.NDArray[np.int64]  # (n,) the message's row among the views; -1 for the background
     owners: npt.NDArray[np.int64]  # (n,) the reply that it is an example of; -1 for the background
+    moves: FloatArray  # of the last fit, see `FittedHead`
     word_weight: float = 0.0  # of the overlap of words in `best`; see `familiarity`
 
     @property
@@ -349,12 +376,13 @@ def hold_out(
     for fold in range(FOLDS):
         out = folds == fold
         apart = np.arange(len(background)) % FOLDS == fold
-        head, weights = fit(views.without(out), background[~apart], len(responses))
+        fitted = fit(views.without(out), background[~apart], len(responses))
         queries = np.concatenate([views.vectors[out], background[apart]])
         rows.append(np.concatenate([np.flatnonzero(out), np.full(apart.sum(), -1)]))
         tried.append((out, np.flatnonzero(apart)))
         for text_weight, scored in zip(text_weights, parts, strict=True):
-            vectors = replace(head, text_weight=text_weight).vectors(weights, responses)
+            head = replace(fitted.head, text_weight=text_weight)
+            vectors = head.vectors(fitted.weights, responses)
             scored.append(_best_two(queries, vectors))
         if sum((each >= 0).sum() for each in rows) >= ENOUGH:
             break
@@ -366,7 +394,15 @@ def hold_out(
     chosen = int(np.argmax([each.sum() for each in right]))  # the first of equal ones
     best, gap, found = joined[chosen]
     plain = HeldOutScores(
-        text_weights[chosen], best, gap, right[chosen], is_own, found, views_rows, targets
+        text_weights[chosen],
+        best,
+        gap,
+        right[chosen],
+        is_own,
+        found,
+        views_rows,
+        targets,
+        fitted.moves,
     )
     if words is None:
         return plain
