@@ -267,7 +267,7 @@ class Store(Searcher):
         ]
         for start in range(0, len(values), batch):
             self._ask("upsert", values[start : start + batch])
-        record = write_head(self.folder, head, held_out)
+        record = write_head(self.folder, head, held_out, self.record.end)
         digest = hashlib.sha256(f"{self.record.digest} {record.digest}".encode()).hexdigest()
         self._write(replace(self.manifest, store=replace(self.record, digest=digest), head=record))
 

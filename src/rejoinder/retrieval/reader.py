@@ -19,6 +19,7 @@ from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError, shown
 from rejoinder.files import lock_path
+from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.replies import Reply
@@ -125,6 +126,8 @@ def _open_all(
         segments.append(segment)
     if verify and manifest.head:
         read_head(folder, manifest.head)
+    if manifest.head:
+        read_density(folder, manifest.head)  # which a change of the index may remove later
     if verify and manifest.approximate:
         FaissIndex(folder, manifest.approximate).check(content=True)
     return segments

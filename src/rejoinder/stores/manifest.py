@@ -39,7 +39,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
-FORMATS = (1, 2, 3, 4, 5)
+FORMATS = (1, 2, 3, 4, 5, 6)
 """2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with a head,
 or texts that were encoded without the frame of templates, 5 where the words of a message count."""
 # fields that earlier versions do not know
@@ -53,6 +53,7 @@ _LATER = (
     "plain",
     "change",
     "word_weight",
+    "density_end",
 )
 KIND = "rejoinder index"
 MODEL = "REJOINDER_MODEL"  # variable of the command: where a model is now
@@ -218,6 +219,8 @@ class HeadRecord:
     right: float = 0.0  # share of them whose reply came first
     refused: float = 0.0  # share of everyday messages that stayed below `minimum_score`
     word_weight: float = 0.0  # of the overlap of words in a score; see `familiarity`
+    density_end: Count = 0
+    """Position up to which the examples of replies are in the density; 0: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +291,8 @@ class Manifest:
         return content
 
     def _format(self) -> int:
+        if self.head and self.head.density_end:
+            return 6
         if self.head and self.head.word_weight:
             return 5
         if self.head or self.examples or self.plain:

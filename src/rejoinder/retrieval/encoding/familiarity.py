@@ -1,8 +1,9 @@
-"""How familiar the words of a message are to the reply that was found: part of its score.
+"""How familiar a message is to an index, and its words to the reply that was found.
 
 Where a head was fitted (`scoring`), the scores of all replies to a message rise or fall together by
-the word overlap of the message with the titles and examples of the best one. The order of replies
-stays; a message that is nobody's falls below the minimum score.
+the word overlap of the message with the titles and examples of the best one, and fall together
+where the message is unlike all titles and examples (`density`). The order of replies stays; a
+message that is nobody's falls below the minimum score.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
 from rejoinder.corpora.schema import Candidate
+from rejoinder.retrieval.encoding.density import Density
 from rejoinder.retrieval.encoding.scoring import WORD_WEIGHT, Views, view_contexts
 from rejoinder.stores.scan import Flags, Positions, Scores
 from rejoinder.text.overlap import word_overlap, word_set
@@ -21,17 +25,37 @@ from rejoinder.text.overlap import word_overlap, word_set
 TYPICAL_OVERLAP = 0.4  # of a message with its reply, at which a score stays as it is
 
 
-def score_change(text: str, known: tuple[str, ...], weight: float) -> float:
-    """Return what the scores of all replies to a message change by.
+@dataclass(frozen=True, slots=True)
+class Familiarity:
+    """What the scores of an index's replies to a message change by."""
 
-    `known` are the titles and examples of the best reply.
-    """
-    return _change(text, _words(known), weight, is_known=bool(known))
+    word_weight: float = 0.0  # 0: words do not count
+    density: Density | None = None
+    density_end: int = 0  # position from which replies are newer than the density
 
+    def __bool__(self) -> bool:
+        return bool(self.word_weight) or self.density is not None
 
-def largest_change(weight: float) -> float:
-    """Return the greatest of all changes."""
-    return weight * (1 - TYPICAL_OVERLAP)
+    @property
+    def largest_change(self) -> float:
+        """The greatest of all changes."""
+        return self.word_weight * (1 - TYPICAL_OVERLAP)
+
+    def density_changes(self, vectors: Sequence[FloatArray]) -> Scores:
+        """Return what density changes scores by, of messages with one vector (1, d) each."""
+        if self.density is None:
+            return np.zeros(len(vectors))
+        return self.density.changes(np.concatenate(vectors))
+
+    def change(
+        self, text: str, known: tuple[str, ...], position: int, density_change: float
+    ) -> float:
+        """Return what the scores of all replies to a message change by.
+
+        `known` are the titles and examples of the best reply, which is at a `position`.
+        """
+        words = _change(text, _words(known), self.word_weight, is_known=bool(known))
+        return words + (density_change if position < self.density_end else 0.0)
 
 
 def _change(text: str, known: AbstractSet[str], weight: float, *, is_known: bool = True) -> float:

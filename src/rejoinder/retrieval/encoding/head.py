@@ -19,9 +19,10 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.encoding import scoring
-from rejoinder.retrieval.encoding.background import encode_background
+from rejoinder.retrieval.encoding.background import encode_background, texts_for
 from rejoinder.retrieval.encoding.batches import read_as
 from rejoinder.retrieval.encoding.confidence import from_held_out
+from rejoinder.retrieval.encoding.density import fit_density
 from rejoinder.retrieval.encoding.familiarity import ViewWords
 from rejoinder.retrieval.encoding.scoring import Head, HeldOutScores, Views
 from rejoinder.stores.manifest import (
@@ -35,7 +36,6 @@ from rejoinder.stores.manifest import (
 )
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.writing import Batch, example_count, sweep, to_line, write_segment
-from rejoinder.text.background import background as texts
 
 ANSWER_WORDS = 24
 """Median length of replies from which they are answers, as an FAQ has them: their sentences count,
@@ -106,7 +106,7 @@ def fit_index(
     head, weights, held_out = fit_replies(
         encoder, candidates, responses, plain=manifest.plain, progress=progress, phases=phases
     )
-    record = write_head(folder, head, held_out)
+    record = write_head(folder, head, held_out, manifest.end)
 
     def scored() -> Iterator[Batch]:
         for start in range(0, len(candidates), _BATCH):
@@ -194,19 +194,28 @@ def fit_replies(
 
         views = encode_replies(encoder, candidates, plain=plain, progress=advance)
     background = encode_background(encoder)
-    words = ViewWords(read_as(candidates, plain=plain), views, texts())
+    has_examples = any(reply.examples or reply.learned for reply in candidates)
+    words = ViewWords(read_as(candidates, plain=plain), views, texts_for(encoder))
     with phases("Fitting", len(views.weights), "texts") as shown:
-        held_out = scoring.hold_out(views, background, responses, words)
+        # Messages are unlike titles, but not unlike examples.
+        density = fit_density(views, background) if has_examples else None
+        held_out = scoring.hold_out(views, background, responses, words, density)
         head, weights = scoring.fit(views, background, len(candidates))
         shown(len(views.weights))
     if held_out is not None:
         head = replace(head, text_weight=held_out.text_weight, word_weight=held_out.word_weight)
-    elif (alone := scoring.hold_out(views, background, responses, words, lone=True)) is not None:
+    elif (
+        alone := scoring.hold_out(views, background, responses, words, density, lone=True)
+    ) is not None:
         head = replace(head, minimum_score=alone.minimum_score, word_weight=alone.word_weight)
     elif not any(map(example_count, candidates)):
         head = head.of_sentences()
-    elif not any(reply.examples or reply.learned for reply in candidates):
+    elif not has_examples:
         head = replace(head, text_weight=scoring.TEXT_WEIGHT_OF_TITLES)
+    elif density is not None:
+        head = replace(head, minimum_score=scoring.MINIMUM_SCORE + density.usual_change)
+    if density is not None and (held_out is None or held_out.has_density):
+        head = density.into(head)
     return head, weights, held_out
 
 
@@ -231,11 +240,15 @@ def encode_replies(
     )
 
 
-def write_head(folder: Path, head: Head, held_out: HeldOutScores | None) -> HeadRecord:
-    """Write the file of a head into an index's folder."""
+def write_head(folder: Path, head: Head, held_out: HeldOutScores | None, end: int) -> HeadRecord:
+    """Write the file of a head, of the replies up to a position, into an index's folder."""
     from safetensors.numpy import save
 
-    content = save({"whitening": head.whitening, "none": head.none})
+    tensors = {"whitening": head.whitening, "none": head.none}
+    if head.density is not None:
+        typical = np.array([head.typical], np.float32)
+        tensors |= {"density": head.density, "typical": typical}
+    content = save(tensors)
     name = HEAD_FILE.replace("*", hashlib.sha256(content).hexdigest()[:12])
     with atomic_file(folder / name) as part:
         part.write_bytes(content)
@@ -246,6 +259,7 @@ def write_head(folder: Path, head: Head, held_out: HeldOutScores | None) -> Head
         text_weight=head.text_weight,
         minimum_score=head.minimum_score,
         word_weight=head.word_weight,
+        density_end=0 if head.density is None else end,
     )
     if held_out is None:
         return record

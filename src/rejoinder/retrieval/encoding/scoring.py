@@ -71,7 +71,9 @@ MINIMUM_SCORE = -0.2  # of a search that names none, where too few examples coul
 WORD_WEIGHT = 0.6
 """Of the share of a message's words that its reply is known by; see `familiarity` and
 docs/choices.md."""
-WORDS_MAY_COST = 0.05  # of the share of background messages that are refused
+CHANGES_MAY_COST = 0.05
+"""Of the share of background messages that are refused; words or densities that cost more do not
+count."""
 MEMORY = 8  # steps of L-BFGS that are remembered
 LEAST_DECREASE = 1e-4  # Armijo's condition
 LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
@@ -104,6 +106,12 @@ class Head:
     text_weight: float = TEXT_WEIGHT
     minimum_score: float | None = MINIMUM_SCORE
     word_weight: float = 0.0  # of the overlap of words; see `familiarity`
+    density: FloatArray | None = None  # (d, d); see `density`
+    typical: float = 0.0
+
+    def with_density(self, density: FloatArray, typical: float) -> Head:
+        """Return the head with what makes the scores of messages unlike its examples fall."""
+        return replace(self, density=density, typical=typical)
 
     def of_sentences(self) -> Head:
         """Return the head of replies whose sentences alone count beside their texts."""
@@ -138,7 +146,10 @@ def read_head(folder: Path, record: HeadRecord) -> Head:
             f"{path} was altered after it was written; build the index again or copy it again"
         )
     tensors = load(path.read_bytes())
-    return Head(tensors["whitening"], tensors["none"], record.text_weight)
+    head = Head(tensors["whitening"], tensors["none"], record.text_weight)
+    if "density" not in tensors:
+        return head
+    return head.with_density(tensors["density"], float(tensors["typical"][0]))
 
 
 def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
@@ -293,6 +304,7 @@ class HeldOutScores(NamedTuple):
     rows: npt.NDArray[np.int64]  # (n,) the message's row among the views; -1 for the background
     owners: npt.NDArray[np.int64]  # (n,) the reply that it is an example of; -1 for the background
     word_weight: float = 0.0  # of the overlap of words in `best`; see `familiarity`
+    has_density: bool = False  # whether the density counts in `best`; see `density`
 
     @property
     def minimum_score(self) -> float:
@@ -310,6 +322,22 @@ class HeldOutScores(NamedTuple):
     def refused(self) -> float:
         """The share of background messages below the minimum score."""
         return float((self.best[~self.is_own] < self.minimum_score).mean())
+
+    def better(self, changed: HeldOutScores) -> HeldOutScores:
+        """Return changed scores, unless they refuse clearly fewer background messages."""
+        return changed if changed.refused >= self.refused - CHANGES_MAY_COST else self
+
+
+class DensityChanges(Protocol):
+    """What densities change scores by; see `density.FittedDensity`."""
+
+    @property
+    def views(self) -> Scores:
+        """The changes (n,) of the scores of views."""
+
+    @property
+    def background(self) -> Scores:
+        """The changes (b,) of the scores of background messages."""
 
 
 class WordChanges(Protocol):
@@ -330,6 +358,7 @@ def hold_out(
     background: FloatArray,
     responses: FloatArray,
     words: WordChanges | None = None,
+    density: DensityChanges | None = None,
     *,
     lone: bool = False,
 ) -> HeldOutScores | None:
@@ -337,8 +366,8 @@ def hold_out(
 
     None where these are too few. After `ENOUGH` examples the other fifths are not tried. With
     `lone` the only examples of replies are left out as well: none of these can be right, but their
-    scores are much like those of other messages for the replies. `words` count unless
-    clearly fewer background messages are refused with them.
+    scores are much like those of other messages for the replies. `density` and `words` count
+    unless clearly fewer background messages are refused with them.
     """
     folds = _folds(views, lone=lone)
     if (folds >= 0).sum() < LEAST_HELD_OUT:
@@ -369,14 +398,21 @@ def hold_out(
     plain = HeldOutScores(
         text_weights[chosen], best, gap, right[chosen], is_own, found, views_rows, targets
     )
-    if words is None:
-        return plain
-    changes = [
-        words.changes(np.flatnonzero(out), apart, found, out)
-        for (out, apart), (_, _, found) in zip(tried, parts[chosen], strict=True)
-    ]
-    worded = plain._replace(best=best + np.concatenate(changes), word_weight=WORD_WEIGHT)
-    return worded if worded.refused >= plain.refused - WORDS_MAY_COST else plain
+    chosen_scores = plain
+    if density is not None:
+        changes = [np.append(density.views[out], density.background[apart]) for out, apart in tried]
+        dense = plain._replace(best=best + np.concatenate(changes), has_density=True)
+        chosen_scores = dense if lone else plain.better(dense)
+    if words is not None:
+        changes = [
+            words.changes(np.flatnonzero(out), apart, found, out)
+            for (out, apart), (_, _, found) in zip(tried, parts[chosen], strict=True)
+        ]
+        worded = chosen_scores.best + np.concatenate(changes)
+        chosen_scores = chosen_scores.better(
+            chosen_scores._replace(best=worded, word_weight=WORD_WEIGHT)
+        )
+    return chosen_scores
 
 
 def _folds(views: Views, *, lone: bool) -> npt.NDArray[np.int64]:
