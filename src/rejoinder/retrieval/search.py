@@ -158,7 +158,6 @@ class Searcher(Searchable, Described):
                 refused = list(queries.foreign)  # the model reads English alone
             options = replace(options, minimum_score=self.manifest.head.minimum_score)
         familiarity = self._familiarity(queries)
-        densities = familiarity.density_changes(queries.vectors)
         first = options
         if familiarity and options.minimum_score is not None:
             lowest = options.minimum_score - familiarity.largest_change
@@ -180,11 +179,7 @@ class Searcher(Searchable, Described):
             short = []
             for i in left:
                 own = [next(found) for _ in queries.rows[i]]
-                changed = [
-                    change_scores(each, filtered, queries, row, familiarity, densities[row])
-                    for row, each in zip(queries.rows[i], own, strict=True)
-                ]
-                chosen = self._choose(changed, filtered, queries, i, wanted, options)
+                chosen = self._choose(own, filtered, queries, i, wanted, options, familiarity)
                 if chosen is None:
                     short.append(i)
                 else:
@@ -211,12 +206,27 @@ class Searcher(Searchable, Described):
         conversation: int,
         wanted: int,
         options: SearchOptions,
+        familiarity: Familiarity,
     ) -> list[Reply] | None:
         """Return the replies to a conversation of what its parts found; None: more are needed."""
         rows = queries.rows[conversation]
         texts = [queries.inputs[row] for row in rows] if queries.inputs else [""] * len(rows)
         is_last = all(len(numbers) < wanted for numbers, _ in found)
-        numbers, scores, parts, also = join_parts(found, texts)
+        scored = [
+            change_by_words(each, filtered, text, familiarity)
+            for text, each in zip(
+                texts,
+                ((numbers, scores / queries.sharpness) for numbers, scores in found),
+                strict=True,
+            )
+        ]
+        numbers, scores, parts, also = join_parts(scored, texts)
+        if familiarity.density is not None and len(numbers):
+            # The part was chosen without it: it says whether a message is for the index.
+            best = int(numbers[0])
+            position = filtered.reply(best, 0.0).position
+            vector = queries.vectors[rows[parts.get(best, 0)]]
+            scores = scores + familiarity.of_density(vector, position)
         if options.minimum_score is not None:
             count = int((scores >= options.minimum_score).sum())
             is_last = is_last or count < len(scores)
@@ -318,22 +328,15 @@ class Searcher(Searchable, Described):
             yield
 
 
-def change_scores(
-    found: tuple[Positions, Scores],
-    filtered: FilteredIndex,
-    queries: Queries,
-    row: int,
-    familiarity: Familiarity,
-    density_change: float,
+def change_by_words(
+    found: tuple[Positions, Scores], filtered: FilteredIndex, text: str, familiarity: Familiarity
 ) -> tuple[Positions, Scores]:
-    """Return what a part of a message found, with scores that its familiarity changes."""
+    """Return what a part of a message found, with scores that words change."""
     numbers, scores = found
-    scores = scores / queries.sharpness
-    if not (familiarity and len(numbers)):
-        return numbers, scores
-    best = filtered.reply(int(numbers[0]), 0.0)
-    text = queries.inputs[row] if queries.inputs else ""
-    return numbers, scores + familiarity.change(text, best.known, best.position, density_change)
+    if not (familiarity.word_weight and len(numbers)):
+        return found
+    known = filtered.reply(int(numbers[0]), 0.0).known
+    return numbers, scores + familiarity.of_words(text, known)
 
 
 def find_candidates(

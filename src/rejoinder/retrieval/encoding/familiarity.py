@@ -41,21 +41,18 @@ class Familiarity:
         """The greatest of all changes."""
         return self.word_weight * (1 - TYPICAL_OVERLAP)
 
-    def density_changes(self, vectors: Sequence[FloatArray]) -> Scores:
-        """Return what density changes scores by, of messages with one vector (1, d) each."""
-        if self.density is None:
-            return np.zeros(len(vectors))
-        return self.density.changes(np.concatenate(vectors))
+    def of_words(self, text: str, known: tuple[str, ...]) -> float:
+        """Return what words change the scores of all replies to a message by.
 
-    def change(
-        self, text: str, known: tuple[str, ...], position: int, density_change: float
-    ) -> float:
-        """Return what the scores of all replies to a message change by.
-
-        `known` are the titles and examples of the best reply, which is at a `position`.
+        `known` are the titles and examples of the best reply.
         """
-        words = _change(text, _words(known), self.word_weight, is_known=bool(known))
-        return words + (density_change if position < self.density_end else 0.0)
+        return _change(text, _words(known), self.word_weight, is_known=bool(known))
+
+    def of_density(self, vector: FloatArray, position: int) -> float:
+        """Return what density changes them by; `position` is the best reply's, `vector` (1, d)."""
+        if self.density is None or position >= self.density_end:
+            return 0.0
+        return float(self.density.changes(vector)[0])
 
 
 def _change(text: str, known: AbstractSet[str], weight: float, *, is_known: bool = True) -> float:
