@@ -81,7 +81,7 @@ def fit_density(views: Views, background: FloatArray) -> FittedDensity | None:
     typical = float(np.median(of_own))
     changes = np.zeros(len(views.weights))
     changes[is_example] = np.minimum(of_own - typical, 0.0)
-    matrix = (scale * (among_others - among_own)).astype(np.float32)
+    matrix = np.float32(scale) * (among_others - among_own)
     usual = float(np.quantile(changes[is_example], USUAL))
     theirs = np.minimum(of_others - typical, 0.0)
     return FittedDensity(Density(matrix, typical), changes, theirs, usual)
@@ -94,13 +94,14 @@ def _ridge(rows: FloatArray) -> float:
 
 def _inverse(rows: FloatArray) -> FloatArray:
     """Return the inverse of the second moment of rows, with its ridge: (d, d)."""
-    moment = (rows.T @ rows).astype(np.float64) / len(rows)
-    return np.linalg.inv(moment + _ridge(rows) * np.eye(len(moment)))
+    moment = rows.T @ rows / np.float32(len(rows))
+    inverse = np.linalg.inv(moment + np.float32(_ridge(rows)) * np.eye(len(moment), dtype="f4"))
+    return np.asarray(inverse, np.float32)
 
 
 def _products(rows: FloatArray, matrix: FloatArray) -> Scores:
     """Return xᵀMx of each row x."""
-    return np.einsum("nd,nd->n", rows @ matrix.astype(np.float32), rows).astype(np.float64)
+    return np.einsum("nd,nd->n", rows @ matrix, rows).astype(np.float64)
 
 
 def _left_out(values: Scores) -> Scores:

@@ -243,8 +243,9 @@ def _fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatA
 
 def whitening_matrix(vectors: FloatArray, weights: FloatArray) -> FloatArray:
     """Return a root of the inverse of the second moment, to which a ridge is added: (d, d)."""
-    rows = vectors.astype(np.float64)
-    moment = rows.T @ (rows * weights[:, None]) / weights.sum()
+    # The ridge is far above what float32 loses in the sums; float64 takes three times as long.
+    sums = vectors.T @ (vectors * weights[:, None].astype(np.float32))
+    moment = sums.astype(np.float64) / weights.sum()
     size = len(moment)
     moment += RIDGE * np.trace(moment) / size * np.eye(size)
     return np.linalg.cholesky(np.linalg.inv(moment)).astype(np.float32)
@@ -383,9 +384,11 @@ def hold_out(
         queries = np.concatenate([views.vectors[out], background[apart]])
         rows.append(np.concatenate([np.flatnonzero(out), np.full(apart.sum(), -1)]))
         tried.append((out, np.flatnonzero(apart)))
-        for text_weight, scored in zip(text_weights, parts, strict=True):
-            vectors = replace(head, text_weight=text_weight).vectors(weights, responses)
-            scored.append(_best_two(queries, vectors))
+        with threads_for(len(queries) * responses.size):
+            taught = replace(head, text_weight=0.0).vectors(weights, responses)
+            for text_weight, scored in zip(text_weights, parts, strict=True):
+                vectors = taught + np.float32(text_weight) * responses
+                scored.append(_best_two(queries, vectors))
         if sum((each >= 0).sum() for each in rows) >= ENOUGH:
             break
     views_rows = np.concatenate(rows)
