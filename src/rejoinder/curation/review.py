@@ -146,9 +146,10 @@ def misplaced(index: Index) -> tuple[Mistake, ...]:
     positions, replies = zip(*index, strict=True)
     read = read_as(replies, plain=index.manifest.plain)
     views = encode_replies(encoder, read, plain=False)
-    words = ViewWords(read, views, texts_for(encoder))
+    texts = texts_for(encoder)
+    words = ViewWords(read, views, texts)
     vectors = encode_background(encoder)
-    density = fit_density(views, vectors)
+    density = fit_density(views, vectors, texts)
     held_out = scoring.hold_out(
         views, vectors, index.vectors(positions, of_texts=True), words, density
     )

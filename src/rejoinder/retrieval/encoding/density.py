@@ -13,6 +13,7 @@ many examples there are, while the nearest example says less; see docs/choices.m
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +24,15 @@ from rejoinder.blas import threads_for
 from rejoinder.retrieval.encoding.scoring import Head, Views, read_head
 from rejoinder.stores.manifest import HeadRecord
 from rejoinder.stores.scan import Scores
+from rejoinder.text.background import gibberish
 
 # Chosen on halves of two bots, of bank questions and of commands; see docs/choices.md.
 RIDGE = 0.3  # of each moment, times its mean eigenvalue
 WEIGHT = 0.5  # in a score, of a standard deviation of the background's q
+GIBBERISH_WEIGHT = 10.0
+"""Of gibberish in the background's moment: a twentieth of the messages, unlike all others."""
 LEAST_EXAMPLES = 10
-USUAL = 0.1
+USUAL = 0.1  # share of examples whose change may lie below a small index's minimum score
 TINY = 1e-9
 
 
@@ -61,23 +65,28 @@ class FittedDensity:
         return head.with_density(self.density.matrix, self.density.typical)
 
 
-def fit_density(views: Views, background: FloatArray) -> FittedDensity | None:
-    """Fit the density of the titles and examples of an index; None where they are too few."""
+def fit_density(views: Views, background: FloatArray, texts: Sequence[str]) -> FittedDensity | None:
+    """Fit the density of the titles and examples of an index; None where they are too few.
+
+    `background` (b, d) are the vectors of messages, which are `texts`.
+    """
     is_example = views.weights >= 1
     if is_example.sum() < LEAST_EXAMPLES:
         return None
     own = unit_rows(views.vectors[is_example])
     others = unit_rows(background)
     with threads_for((len(own) + len(others)) * own.shape[1] ** 2):
-        among_own = _inverse(own)
-        among_others = _inverse(others)
+        own_shares = np.full(len(own), 1 / len(own), np.float32)
+        other_shares = _shares(texts)
+        among_own = _inverse(own, own_shares)
+        among_others = _inverse(others, other_shares)
         in_own = _products(own, among_own)
         in_others = _products(others, among_others)
         across_own = _products(own, among_others)
         across_others = _products(others, among_own)
     scale = WEIGHT / max(float((in_others - across_others).std()), TINY)
-    of_own = scale * (across_own - _left_out(in_own))
-    of_others = scale * (_left_out(in_others) - across_others)
+    of_own = scale * (across_own - _left_out(in_own, own_shares))
+    of_others = scale * (_left_out(in_others, other_shares) - across_others)
     typical = float(np.median(of_own))
     changes = np.zeros(len(views.weights))
     changes[is_example] = np.minimum(of_own - typical, 0.0)
@@ -87,15 +96,17 @@ def fit_density(views: Views, background: FloatArray) -> FittedDensity | None:
     return FittedDensity(Density(matrix, typical), changes, theirs, usual)
 
 
-def _ridge(rows: FloatArray) -> float:
-    """Return what is added to each eigenvalue of the second moment of unit vectors."""
-    return RIDGE / rows.shape[1]
+def _shares(texts: Sequence[str]) -> FloatArray:
+    """Return the weights (b,) of background messages, which add up to 1."""
+    weights = np.array([GIBBERISH_WEIGHT if text in gibberish() else 1.0 for text in texts])
+    return np.asarray(weights / weights.sum(), np.float32)
 
 
-def _inverse(rows: FloatArray) -> FloatArray:
-    """Return the inverse of the second moment of rows, with its ridge: (d, d)."""
-    moment = rows.T @ rows / np.float32(len(rows))
-    inverse = np.linalg.inv(moment + np.float32(_ridge(rows)) * np.eye(len(moment), dtype="f4"))
+def _inverse(rows: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return the inverse of the second moment of unit vectors, with its ridge: (d, d)."""
+    size = rows.shape[1]
+    moment = rows.T @ (rows * shares[:, None])
+    inverse = np.linalg.inv(moment + np.float32(RIDGE / size) * np.eye(size, dtype=np.float32))
     return np.asarray(inverse, np.float32)
 
 
@@ -104,14 +115,13 @@ def _products(rows: FloatArray, matrix: FloatArray) -> Scores:
     return np.einsum("nd,nd->n", rows @ matrix, rows).astype(np.float64)
 
 
-def _left_out(values: Scores) -> Scores:
+def _left_out(values: Scores, shares: FloatArray) -> Scores:
     """Return xᵀE⁻¹x of rows x, where each E is without its x; `values` are those with it.
 
-    By the formula of Sherman and Morrison, for the moment of the n - 1 others.
+    By the formula of Sherman and Morrison, for the moment of the other rows.
     """
-    count = len(values)
-    share = np.minimum(values / count, 1 - TINY)
-    return (count - 1) / count * values / (1 - share)
+    own = np.minimum(values * shares, 1 - TINY)
+    return np.asarray((1 - shares) * values / (1 - own), np.float64)
 
 
 @functools.lru_cache(maxsize=16)

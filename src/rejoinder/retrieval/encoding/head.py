@@ -195,10 +195,11 @@ def fit_replies(
         views = encode_replies(encoder, candidates, plain=plain, progress=advance)
     background = encode_background(encoder)
     has_examples = any(reply.examples or reply.learned for reply in candidates)
-    words = ViewWords(read_as(candidates, plain=plain), views, texts_for(encoder))
+    texts = texts_for(encoder)
+    words = ViewWords(read_as(candidates, plain=plain), views, texts)
     with phases("Fitting", len(views.weights), "texts") as shown:
         # Messages are unlike titles, but not unlike examples.
-        density = fit_density(views, background) if has_examples else None
+        density = fit_density(views, background, texts) if has_examples else None
         held_out = scoring.hold_out(views, background, responses, words, density)
         head, weights = scoring.fit(views, background, len(candidates))
         shown(len(views.weights))
