@@ -123,7 +123,8 @@ SECTIONS = {
     "languages": Section(
         "An FAQ in other languages",
         "R@1, in %, of a library's five FAQs of 30 answers (Spanish, German, French, Italian,"
-        " Portuguese) with three questions each: held-out questions in other words (plain), in English, both"
+        " Portuguese) with three questions each: held-out questions in other words (plain), in"
+        " English, both"
         " together, and in words that the FAQ does not have (indirect). Mixed: an FAQ whose 30"
         " answers take turns among the languages, asked in all of them. Then shares, at"
         " `--minimum-confidence 0.5`, of questions that are answered and of everyday messages that"

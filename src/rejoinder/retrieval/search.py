@@ -190,11 +190,11 @@ class Searcher(Searchable, Described):
             return explain(self._model(), queries, replies, plain=self.manifest.plain)
         return replies
 
-    def _familiarity(self, queries: Queries) -> Familiarity:
+    def _familiarity(self, queries: Queries) -> Familiarity | None:
         """Return what scores change by; words count where those of the messages are known."""
         head = self.manifest.head
         if head is None:
-            return Familiarity()
+            return None
         word_weight = head.word_weight if queries.inputs else 0.0
         return Familiarity(word_weight, read_density(self.folder, head), head.density_end)
 
@@ -206,7 +206,7 @@ class Searcher(Searchable, Described):
         conversation: int,
         wanted: int,
         options: SearchOptions,
-        familiarity: Familiarity,
+        familiarity: Familiarity | None,
     ) -> list[Reply] | None:
         """Return the replies to a conversation of what its parts found; None: more are needed."""
         rows = queries.rows[conversation]
@@ -221,7 +221,7 @@ class Searcher(Searchable, Described):
             )
         ]
         numbers, scores, parts, also = join_parts(scored, texts)
-        if familiarity.density is not None and len(numbers):
+        if familiarity is not None and familiarity.density is not None and len(numbers):
             # The part was chosen without it: it says whether a message is for the index.
             best = int(numbers[0])
             position = filtered.reply(best, 0.0).position
@@ -329,11 +329,14 @@ class Searcher(Searchable, Described):
 
 
 def change_by_words(
-    found: tuple[Positions, Scores], filtered: FilteredIndex, text: str, familiarity: Familiarity
+    found: tuple[Positions, Scores],
+    filtered: FilteredIndex,
+    text: str,
+    familiarity: Familiarity | None,
 ) -> tuple[Positions, Scores]:
     """Return what a part of a message found, with scores that words change."""
     numbers, scores = found
-    if not (familiarity.word_weight and len(numbers)):
+    if familiarity is None or not (familiarity.word_weight and len(numbers)):
         return found
     known = filtered.reply(int(numbers[0]), 0.0).known
     return numbers, scores + familiarity.of_words(text, known)
