@@ -90,6 +90,17 @@ def _messages(figures: Json) -> Rows:
     return [head, *rows]
 
 
+def _foreign(figures: Json) -> Rows:
+    kinds = ("bank", "voice", "languages", "gibberish")
+    head = ["", "R@1", *kinds, "by default: kept", *kinds]
+    rows = []
+    for row in figures["rows"]:
+        keys = ("r_at_1", *kinds, "kept_by_default", *(f"{kind}_by_default" for kind in kinds))
+        cells = [number(row[key], 1) for key in keys]
+        rows.append([f"{row['bot']}: {row['model']}", *cells])
+    return [head, *rows]
+
+
 _ASKED = ("plain", "English", "both", "indirect")
 
 
@@ -111,8 +122,9 @@ def _languages(figures: Json) -> Rows:
 SECTIONS = {
     "languages": Section(
         "An FAQ in other languages",
-        "R@1, in %, of five FAQs of 30 answers (Spanish, German, French, Italian, Portuguese) with"
-        " three questions each: held-out questions in other words (plain), in English, both"
+        "R@1, in %, of a library's five FAQs of 30 answers (Spanish, German, French, Italian,"
+        " Portuguese) with three questions each: held-out questions in other words (plain), in"
+        " English, both"
         " together, and in words that the FAQ does not have (indirect). Mixed: an FAQ whose 30"
         " answers take turns among the languages, asked in all of them. Then shares, at"
         " `--minimum-confidence 0.5`, of questions that are answered and of everyday messages that"
@@ -129,6 +141,15 @@ SECTIONS = {
         " confidence above 0.5, and requests with other negators that get theirs; then replies"
         " known by one emoji each.",
         _messages,
+    ),
+    "foreign": Section(
+        "Messages that are nobody's",
+        "Shares in % of messages without a reply that are refused where 95 % of an index's own are"
+        " kept, and by default: questions to a bank (BANKING77), commands to voice assistants"
+        " (HWU64, CLINC150), other languages (24, not told by their words here) and gibberish (18)."
+        " Indexes and intents are halves that chose no setting. The chatbot has replies to some of"
+        " the commands.",
+        _foreign,
     ),
     "examples": Section(
         "Replies with examples",

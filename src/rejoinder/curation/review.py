@@ -13,14 +13,14 @@ from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding import scoring
-from rejoinder.retrieval.encoding.background import encode_background
+from rejoinder.retrieval.encoding.background import encode_background, texts_for
 from rejoinder.retrieval.encoding.batches import read_as
+from rejoinder.retrieval.encoding.density import fit_density
 from rejoinder.retrieval.encoding.familiarity import ViewWords
 from rejoinder.retrieval.encoding.head import encode_replies
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.stores.scan import Scores
-from rejoinder.text.background import background
 
 PRECISION = 0.9
 SHOWN = 10  # rows of each list
@@ -146,9 +146,12 @@ def misplaced(index: Index) -> tuple[Mistake, ...]:
     positions, replies = zip(*index, strict=True)
     read = read_as(replies, plain=index.manifest.plain)
     views = encode_replies(encoder, read, plain=False)
-    words = ViewWords(read, views, background())
+    texts = texts_for(encoder)
+    words = ViewWords(read, views, texts)
+    vectors = encode_background(encoder)
+    density = fit_density(views, vectors, texts)
     held_out = scoring.hold_out(
-        views, encode_background(encoder), index.vectors(positions, of_texts=True), words
+        views, vectors, index.vectors(positions, of_texts=True), words, density
     )
     if held_out is None:
         return ()

@@ -18,6 +18,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError, shown
+from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.replies import Reply
@@ -132,6 +133,8 @@ def _open_all(
         segments.append(segment)
     if verify and manifest.head:
         read_head(store, manifest.head)
+    if manifest.head:
+        read_density(store, manifest.head)  # which a change of the index may remove later
     if verify and manifest.approximate:
         store.open_candidates(manifest.approximate).check(content=True)
     return segments

@@ -26,7 +26,8 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries, has_unit_vectors
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval.encoding.familiarity import largest_change, score_change
+from rejoinder.retrieval.encoding.density import read_density
+from rejoinder.retrieval.encoding.familiarity import Familiarity
 from rejoinder.retrieval.opposites import opposing, push_back
 from rejoinder.retrieval.options import RERANKED, SearchOptions, Where
 from rejoinder.retrieval.parts import PartsOfIndex, join_parts
@@ -157,10 +158,10 @@ class Searcher(Searchable, Described):
             if queries.foreign and isinstance(encoder, TruncationCounter):
                 refused = list(queries.foreign)  # the model reads English alone
             options = replace(options, minimum_score=self.manifest.head.minimum_score)
-        weight = self._word_weight(queries)
+        familiarity = self._familiarity(queries)
         first = options
-        if weight and options.minimum_score is not None:
-            lowest = options.minimum_score - largest_change(weight)
+        if familiarity and options.minimum_score is not None:
+            lowest = options.minimum_score - familiarity.largest_change
             first = replace(options, minimum_score=lowest)
         filtered = self._filter(options.where)
         replies: list[list[Reply]] = [[] for _ in queries.rows]
@@ -179,7 +180,7 @@ class Searcher(Searchable, Described):
             short = []
             for i in left:
                 own = [next(found) for _ in queries.rows[i]]
-                chosen = self._choose(own, filtered, queries, i, wanted, options, weight)
+                chosen = self._choose(own, filtered, queries, i, wanted, options, familiarity)
                 if chosen is None:
                     short.append(i)
                 else:
@@ -190,10 +191,13 @@ class Searcher(Searchable, Described):
             return explain(self._model(), queries, replies, plain=self.manifest.plain)
         return replies
 
-    def _word_weight(self, queries: Queries) -> float:
-        """Return how much words count; 0 where those of the messages are not known."""
+    def _familiarity(self, queries: Queries) -> Familiarity | None:
+        """Return what scores change by; words count where those of the messages are known."""
         head = self.manifest.head
-        return head.word_weight if head is not None and queries.inputs else 0.0
+        if head is None:
+            return None
+        word_weight = head.word_weight if queries.inputs else 0.0
+        return Familiarity(word_weight, read_density(self.store, head), head.density_end)
 
     @staticmethod
     def _choose(
@@ -203,26 +207,28 @@ class Searcher(Searchable, Described):
         conversation: int,
         wanted: int,
         options: SearchOptions,
-        word_weight: float = 0.0,
+        familiarity: Familiarity | None,
     ) -> list[Reply] | None:
         """Return the replies to a conversation of what its parts found; None: more are needed."""
         rows = queries.rows[conversation]
         texts = [queries.inputs[row] for row in rows] if queries.inputs else [""] * len(rows)
         is_last = all(len(numbers) < wanted for numbers, _ in found)
-        scored = [(numbers, scores / queries.sharpness) for numbers, scores in found]
-        if word_weight:
-            scored = [
-                (
-                    numbers,
-                    scores
-                    + score_change(text, filtered.reply(int(numbers[0]), 0.0).known, word_weight),
-                )
-                if len(numbers)
-                else (numbers, scores)
-                for text, (numbers, scores) in zip(texts, scored, strict=True)
-            ]
+        scored = [
+            change_by_words(each, filtered, text, familiarity)
+            for text, each in zip(
+                texts,
+                ((numbers, scores / queries.sharpness) for numbers, scores in found),
+                strict=True,
+            )
+        ]
         numbers, scores, parts, also = join_parts(scored, texts)
-        if (parts or word_weight) and options.minimum_score is not None:
+        if familiarity is not None and familiarity.density is not None and len(numbers):
+            # The part was chosen without it: it says whether a message is for the index.
+            best = int(numbers[0])
+            position = filtered.reply(best, 0.0).position
+            vector = queries.vectors[rows[parts.get(best, 0)]]
+            scores = scores + familiarity.of_density(vector, position)
+        if options.minimum_score is not None:
             count = int((scores >= options.minimum_score).sum())
             is_last = is_last or count < len(scores)
             numbers = numbers[:count]
@@ -320,6 +326,20 @@ class Searcher(Searchable, Described):
                     f"{self.store} was changed by somebody else since it was opened; open it again"
                 )
             yield
+
+
+def change_by_words(
+    found: tuple[Positions, Scores],
+    filtered: FilteredIndex,
+    text: str,
+    familiarity: Familiarity | None,
+) -> tuple[Positions, Scores]:
+    """Return what a part of a message found, with scores that words change."""
+    numbers, scores = found
+    if familiarity is None or not (familiarity.word_weight and len(numbers)):
+        return found
+    known = filtered.reply(int(numbers[0]), 0.0).known
+    return numbers, scores + familiarity.of_words(text, known)
 
 
 def find_candidates(

@@ -19,9 +19,9 @@ from rejoinder.stores.runs import Positions, join_runs, read_runs, runs_of, writ
 
 Method: TypeAlias = Literal["hnsw", "ivf", "scan"]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-FORMATS = (1, 2, 4, 5)
+FORMATS = (1, 2, 4, 5, 6)
 """2 where `Index.compact` has been at work, 4 with a head, or texts that were encoded without the
-frame of templates, 5 where the words of a message count."""
+frame of templates, 5 where the words of a message count, 6 where the density of examples does."""
 IN_MILVUS = 3  # as earlier versions kept replies in Milvus
 # fields that earlier versions do not know
 _LATER = (
@@ -33,6 +33,7 @@ _LATER = (
     "plain",
     "change",
     "word_weight",
+    "density_end",
 )
 KIND = "rejoinder index"
 REPLIES = "replies.jsonl"
@@ -94,6 +95,8 @@ class HeadRecord:
     right: float = 0.0  # share of them whose reply came first
     refused: float = 0.0  # share of everyday messages that stayed below `minimum_score`
     word_weight: float = 0.0  # of the overlap of words in a score; see `familiarity`
+    density_end: Count = 0
+    """Position up to which the examples of replies are in the density; 0: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,8 @@ class Manifest:
         return content
 
     def _format(self) -> int:
+        if self.head and self.head.density_end:
+            return 6
         if self.head and self.head.word_weight:
             return 5
         if self.head or self.examples or self.plain:

@@ -19,6 +19,14 @@ def background() -> tuple[str, ...]:
 
 
 @functools.cache
+def gibberish() -> frozenset[str]:
+    """Return those of the messages that are gibberish."""
+    return frozenset(
+        text for part, text in _messages("background.txt") if part.startswith(GIBBERISH)
+    )
+
+
+@functools.cache
 def multilingual_background() -> tuple[str, ...]:
     """Return the messages for a model of many languages: in six of them, and gibberish.
 

@@ -1,8 +1,9 @@
-"""How familiar the words of a message are to the reply that was found: part of its score.
+"""How familiar a message is to an index, and its words to the reply that was found.
 
 Where a head was fitted (`scoring`), the scores of all replies to a message rise or fall together by
-the word overlap of the message with the titles and examples of the best one. The order of replies
-stays; a message that is nobody's falls below the minimum score.
+the word overlap of the message with the titles and examples of the best one, and fall together
+where the message is unlike all titles and examples (`density`). The order of replies stays; a
+message that is nobody's falls below the minimum score.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
 from rejoinder.corpora.schema import Candidate
+from rejoinder.retrieval.encoding.density import Density
 from rejoinder.retrieval.encoding.scoring import WORD_WEIGHT, Views, view_contexts
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Flags, Scores
@@ -22,17 +26,34 @@ from rejoinder.text.overlap import word_overlap, word_set
 TYPICAL_OVERLAP = 0.4  # of a message with its reply, at which a score stays as it is
 
 
-def score_change(text: str, known: tuple[str, ...], weight: float) -> float:
-    """Return what the scores of all replies to a message change by.
+@dataclass(frozen=True, slots=True)
+class Familiarity:
+    """What the scores of an index's replies to a message change by."""
 
-    `known` are the titles and examples of the best reply.
-    """
-    return _change(text, _words(known), weight, is_known=bool(known))
+    word_weight: float = 0.0  # 0: words do not count
+    density: Density | None = None
+    density_end: int = 0  # position from which replies are newer than the density
 
+    def __bool__(self) -> bool:
+        return bool(self.word_weight) or self.density is not None
 
-def largest_change(weight: float) -> float:
-    """Return the greatest of all changes."""
-    return weight * (1 - TYPICAL_OVERLAP)
+    @property
+    def largest_change(self) -> float:
+        """The greatest of all changes."""
+        return self.word_weight * (1 - TYPICAL_OVERLAP)
+
+    def of_words(self, text: str, known: tuple[str, ...]) -> float:
+        """Return what words change the scores of all replies to a message by.
+
+        `known` are the titles and examples of the best reply.
+        """
+        return _change(text, _words(known), self.word_weight, is_known=bool(known))
+
+    def of_density(self, vector: FloatArray, position: int) -> float:
+        """Return what density changes them by; `position` is the best reply's, `vector` (1, d)."""
+        if self.density is None or position >= self.density_end:
+            return 0.0
+        return float(self.density.changes(vector)[0])
 
 
 def _change(text: str, known: AbstractSet[str], weight: float, *, is_known: bool = True) -> float:

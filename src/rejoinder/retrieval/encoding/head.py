@@ -17,9 +17,10 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.encoding import scoring
-from rejoinder.retrieval.encoding.background import encode_background
+from rejoinder.retrieval.encoding.background import encode_background, texts_for
 from rejoinder.retrieval.encoding.batches import read_as
 from rejoinder.retrieval.encoding.confidence import from_held_out
+from rejoinder.retrieval.encoding.density import fit_density
 from rejoinder.retrieval.encoding.familiarity import ViewWords
 from rejoinder.retrieval.encoding.scoring import Head, HeldOutScores, Views
 from rejoinder.stores.manifest import HeadRecord, Manifest
@@ -28,7 +29,6 @@ from rejoinder.stores.runs import Positions, read_runs, write_runs
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
 from rejoinder.stores.writing import Batch, example_count, to_line, write_segment
-from rejoinder.text.background import background as texts
 
 ANSWER_WORDS = 24
 """Median length of replies from which they are answers, as an FAQ has them: their sentences count,
@@ -99,7 +99,7 @@ def fit_index(
     head, weights, held_out = fit_replies(
         encoder, candidates, responses, plain=manifest.plain, progress=progress, phases=phases
     )
-    record = write_head(store, head, held_out)
+    record = write_head(store, head, held_out, manifest.end)
 
     def scored() -> Iterator[Batch]:
         for start in range(0, len(candidates), _BATCH):
@@ -187,12 +187,16 @@ def fit_replies(
 
         views = encode_replies(encoder, candidates, plain=plain, progress=advance)
     background = encode_background(encoder)
-    words = ViewWords(read_as(candidates, plain=plain), views, texts())
+    has_examples = any(reply.examples or reply.learned for reply in candidates)
+    texts = texts_for(encoder)
+    words = ViewWords(read_as(candidates, plain=plain), views, texts)
     with phases("Fitting", len(views.weights), "texts") as shown:
-        held_out = scoring.hold_out(views, background, responses, words)
+        # Messages are unlike titles, but not unlike examples.
+        density = fit_density(views, background, texts) if has_examples else None
+        held_out = scoring.hold_out(views, background, responses, words, density)
         alone = None
         if held_out is None:
-            alone = scoring.hold_out(views, background, responses, words, lone=True)
+            alone = scoring.hold_out(views, background, responses, words, density, lone=True)
         measured = held_out or alone
         moves = None if measured is None else measured.moves
         head, weights, _ = scoring.fit(views, background, len(candidates), moves)
@@ -203,8 +207,12 @@ def fit_replies(
         head = replace(head, minimum_score=alone.minimum_score, word_weight=alone.word_weight)
     elif not any(map(example_count, candidates)):
         head = head.of_sentences()
-    elif not any(reply.examples or reply.learned for reply in candidates):
+    elif not has_examples:
         head = replace(head, text_weight=scoring.TEXT_WEIGHT_OF_TITLES)
+    elif density is not None:
+        head = replace(head, minimum_score=scoring.MINIMUM_SCORE + density.usual_change)
+    if density is not None and (held_out is None or held_out.has_density):
+        head = density.into(head)
     return head, weights, held_out
 
 
@@ -229,11 +237,15 @@ def encode_replies(
     )
 
 
-def write_head(store: Store, head: Head, held_out: HeldOutScores | None) -> HeadRecord:
-    """Write the file of a head of an index."""
+def write_head(store: Store, head: Head, held_out: HeldOutScores | None, end: int) -> HeadRecord:
+    """Write the file of a head, of the replies up to a position."""
     from safetensors.numpy import save
 
-    content = save({"whitening": head.whitening, "none": head.none})
+    tensors = {"whitening": head.whitening, "none": head.none}
+    if head.density is not None:
+        typical = np.array([head.typical], np.float32)
+        tensors |= {"density": head.density, "typical": typical}
+    content = save(tensors)
     digest = hashlib.sha256(content).hexdigest()
     name = HEAD_FILE.replace("*", digest[:12])
     store.write_file(name, content)
@@ -244,6 +256,7 @@ def write_head(store: Store, head: Head, held_out: HeldOutScores | None) -> Head
         text_weight=head.text_weight,
         minimum_score=head.minimum_score,
         word_weight=head.word_weight,
+        density_end=0 if head.density is None else end,
     )
     if held_out is None:
         return record

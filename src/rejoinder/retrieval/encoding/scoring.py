@@ -75,7 +75,9 @@ MINIMUM_SCORE = -0.2  # of a search that names none, where too few examples coul
 WORD_WEIGHT = 0.6
 """Of the share of a message's words that its reply is known by; see `familiarity` and
 docs/choices.md."""
-WORDS_MAY_COST = 0.05  # of the share of background messages that are refused
+CHANGES_MAY_COST = 0.05
+"""Of the share of background messages that are refused; words or densities that cost more do not
+count."""
 MEMORY = 8  # steps of L-BFGS that are remembered
 LEAST_DECREASE = 1e-4  # Armijo's condition
 LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
@@ -108,6 +110,12 @@ class Head:
     text_weight: float = TEXT_WEIGHT
     minimum_score: float | None = MINIMUM_SCORE
     word_weight: float = 0.0  # of the overlap of words; see `familiarity`
+    density: FloatArray | None = None  # (d, d); see `density`
+    typical: float = 0.0
+
+    def with_density(self, density: FloatArray, typical: float) -> Head:
+        """Return the head with what makes the scores of messages unlike its examples fall."""
+        return replace(self, density=density, typical=typical)
 
     def of_sentences(self) -> Head:
         """Return the head of replies whose sentences alone count beside their texts."""
@@ -141,7 +149,10 @@ def read_head(store: Store, record: HeadRecord) -> Head:
             "copy it again"
         )
     tensors = load(content)
-    return Head(tensors["whitening"], tensors["none"], record.text_weight)
+    head = Head(tensors["whitening"], tensors["none"], record.text_weight)
+    if "density" not in tensors:
+        return head
+    return head.with_density(tensors["density"], float(tensors["typical"][0]))
 
 
 def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
@@ -251,8 +262,9 @@ def _fit(views: Views, background: FloatArray, count: int, moves: FloatArray | N
 
 def whitening_matrix(vectors: FloatArray, weights: FloatArray) -> FloatArray:
     """Return a root of the inverse of the second moment, to which a ridge is added: (d, d)."""
-    rows = vectors.astype(np.float64)
-    moment = rows.T @ (rows * weights[:, None]) / weights.sum()
+    # The ridge is far above what float32 loses in the sums; float64 takes three times as long.
+    sums = vectors.T @ (vectors * weights[:, None].astype(np.float32))
+    moment = sums.astype(np.float64) / weights.sum()
     size = len(moment)
     moment += RIDGE * np.trace(moment) / size * np.eye(size)
     return np.linalg.cholesky(np.linalg.inv(moment)).astype(np.float32)
@@ -319,6 +331,7 @@ class HeldOutScores(NamedTuple):
     owners: npt.NDArray[np.int64]  # (n,) the reply that it is an example of; -1 for the background
     moves: FloatArray  # of the last fit, see `FittedHead`
     word_weight: float = 0.0  # of the overlap of words in `best`; see `familiarity`
+    has_density: bool = False  # whether the density counts in `best`; see `density`
 
     @property
     def minimum_score(self) -> float:
@@ -336,6 +349,22 @@ class HeldOutScores(NamedTuple):
     def refused(self) -> float:
         """The share of background messages below the minimum score."""
         return float((self.best[~self.is_own] < self.minimum_score).mean())
+
+    def better(self, changed: HeldOutScores) -> HeldOutScores:
+        """Return changed scores, unless they refuse clearly fewer background messages."""
+        return changed if changed.refused >= self.refused - CHANGES_MAY_COST else self
+
+
+class DensityChanges(Protocol):
+    """What densities change scores by; see `density.FittedDensity`."""
+
+    @property
+    def views(self) -> Scores:
+        """The changes (n,) of the scores of views."""
+
+    @property
+    def background(self) -> Scores:
+        """The changes (b,) of the scores of background messages."""
 
 
 class WordChanges(Protocol):
@@ -356,6 +385,7 @@ def hold_out(
     background: FloatArray,
     responses: FloatArray,
     words: WordChanges | None = None,
+    density: DensityChanges | None = None,
     *,
     lone: bool = False,
 ) -> HeldOutScores | None:
@@ -363,8 +393,8 @@ def hold_out(
 
     None where these are too few. After `ENOUGH` examples the other fifths are not tried. With
     `lone` the only examples of replies are left out as well: none of these can be right, but their
-    scores are much like those of other messages for the replies. `words` count unless
-    clearly fewer background messages are refused with them.
+    scores are much like those of other messages for the replies. `density` and `words` count
+    unless clearly fewer background messages are refused with them.
     """
     folds = _folds(views, lone=lone)
     if (folds >= 0).sum() < LEAST_HELD_OUT:
@@ -380,10 +410,11 @@ def hold_out(
         queries = np.concatenate([views.vectors[out], background[apart]])
         rows.append(np.concatenate([np.flatnonzero(out), np.full(apart.sum(), -1)]))
         tried.append((out, np.flatnonzero(apart)))
-        for text_weight, scored in zip(text_weights, parts, strict=True):
-            head = replace(fitted.head, text_weight=text_weight)
-            vectors = head.vectors(fitted.weights, responses)
-            scored.append(_best_two(queries, vectors))
+        with threads_for(len(queries) * responses.size):
+            taught = replace(fitted.head, text_weight=0.0).vectors(fitted.weights, responses)
+            for text_weight, scored in zip(text_weights, parts, strict=True):
+                vectors = taught + np.float32(text_weight) * responses
+                scored.append(_best_two(queries, vectors))
         if sum((each >= 0).sum() for each in rows) >= ENOUGH:
             break
     views_rows = np.concatenate(rows)
@@ -404,14 +435,21 @@ def hold_out(
         targets,
         fitted.moves,
     )
-    if words is None:
-        return plain
-    changes = [
-        words.changes(np.flatnonzero(out), apart, found, out)
-        for (out, apart), (_, _, found) in zip(tried, parts[chosen], strict=True)
-    ]
-    worded = plain._replace(best=best + np.concatenate(changes), word_weight=WORD_WEIGHT)
-    return worded if worded.refused >= plain.refused - WORDS_MAY_COST else plain
+    chosen_scores = plain
+    if density is not None:
+        changes = [np.append(density.views[out], density.background[apart]) for out, apart in tried]
+        dense = plain._replace(best=best + np.concatenate(changes), has_density=True)
+        chosen_scores = dense if lone else plain.better(dense)
+    if words is not None:
+        changes = [
+            words.changes(np.flatnonzero(out), apart, found, out)
+            for (out, apart), (_, _, found) in zip(tried, parts[chosen], strict=True)
+        ]
+        worded = chosen_scores.best + np.concatenate(changes)
+        chosen_scores = chosen_scores.better(
+            chosen_scores._replace(best=worded, word_weight=WORD_WEIGHT)
+        )
+    return chosen_scores
 
 
 def _folds(views: Views, *, lone: bool) -> npt.NDArray[np.int64]:

@@ -1,0 +1,155 @@
+"""Messages that are nobody's: how many are refused where 95 % of an index's own are kept.
+
+    REJOINDER_DATA=DATA python benchmarks/foreign.py bi-small [MODEL...] [--half validation]
+
+Indexes are halves of two public bots: a chatbot's answers with one, three and ten questions each,
+and a health authority's with one. Foreign are questions to a bank (BANKING77) and commands to voice
+assistants (HWU64, CLINC150). Answers take turns between the halves, intents are drawn by a hash:
+one half chose the settings of scores (validation, with the training texts of its intents), the
+other one reports (with test texts). The chatbot answers some of the commands, such as "what day is
+it", so that 100 % is not to be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import random
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common import write_result
+from examples import GIBBERISH, HELD_OUT_FROM, OTHER, Asked, best, read
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.errors import InputError
+from rejoinder.retrieval.index import Index
+
+HALVES = ("validation", "report")
+COUNTS = (1, 3, 10)
+ASKED = 1500
+FOREIGN = 500  # of each source
+KEPT = 0.95
+SEED = 7
+
+
+def main() -> None:
+    """Print a line for each model and index; write `results/foreign.json` of the report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--half", choices=HALVES, default="report")
+    options = parser.parse_args()
+    folder = os.environ.get("REJOINDER_DATA", "")
+    if not folder:
+        raise InputError("REJOINDER_DATA is not set; it names the folder that has eval")
+    data = Path(folder) / "eval"
+    half = HALVES.index(options.half)
+    rows = []
+    for name in options.models:
+        model = open_encoder(name).with_cache()
+        for row in measure(model, data, half):
+            rows.append({"model": name, **row})
+            print(json.dumps(rows[-1]), flush=True)
+    if options.half == "report":
+        write_result("foreign", {"rows": rows})
+
+
+def measure(model: DualEncoder, data: Path, half: int) -> Iterator[dict[str, Any]]:
+    """Yield what a model refuses, by index."""
+    others = foreign_messages(data, half)
+    for name, replies, asked in bots(data / "faq", half):
+        with tempfile.TemporaryDirectory() as folder:
+            index = Index.build(model, replies, Path(folder) / "index")
+            found, own = best(index, [question for _, question in asked])
+            head = index.manifest.head
+            assert head is not None
+            right = [at == number for at, (number, _) in zip(found, asked, strict=True)]
+            row = {
+                "bot": name,
+                "r_at_1": percent(right),
+                "kept_by_default": percent(own >= head.minimum_score),
+            }
+            threshold = np.quantile(own, 1 - KEPT)
+            for kind, messages in others.items():
+                _, theirs = best(index, messages)
+                row[kind] = percent(theirs < threshold)
+                row[f"{kind}_by_default"] = percent(theirs < head.minimum_score)
+        yield row
+
+
+def percent(flags: Any) -> float:
+    """Return the share of flags that are set, in %."""
+    return round(100 * float(np.mean(flags)), 1)
+
+
+def bots(folder: Path, half: int) -> Iterator[tuple[str, list[Candidate], Asked]]:
+    """Yield the name of each index, its replies, and questions with the numbers of theirs."""
+    chatbot = []
+    for entry in read(folder / "cosibot_en.jsonl")[half::2]:
+        questions = list({text_key(text): text for text in reversed(entry["questions"])}.values())
+        random.Random(0).shuffle(questions)
+        chatbot.append((entry["answer"], questions))
+    later = [(row, text) for row, (_, own) in enumerate(chatbot) for text in own[HELD_OUT_FROM:]]
+    for count in COUNTS:
+        replies = [
+            Candidate(answer, examples=tuple((text,) for text in questions[:count]))
+            for answer, questions in chatbot
+        ]
+        yield f"cosibot, {count} questions", replies, shuffled(later)
+    crowd = read(folder / "covid_crowd.jsonl")[half::2]
+    replies = [Candidate(entry["answer"], examples=((entry["question"],),)) for entry in crowd]
+    asked = [
+        (row, text)
+        for row, entry in enumerate(crowd)
+        for text in entry["asked"]
+        if text_key(text) != text_key(entry["question"])
+    ]
+    yield "covid_crowd, own question", replies, shuffled(asked)
+
+
+def shuffled(asked: Asked) -> Asked:
+    """Return some questions."""
+    drawn = list(asked)
+    random.Random(SEED).shuffle(drawn)
+    return drawn[:ASKED]
+
+
+def foreign_messages(data: Path, half: int) -> dict[str, list[str]]:
+    """Return messages that belong to no index; bank and voice those of a half of the intents."""
+    part = ("train", "test")[half]
+    with (data / f"banking77/{part}.csv").open(encoding="utf-8", newline="") as file:
+        bank = [(row["text"], row["category"]) for row in csv.DictReader(file)]
+    place = data / "hwu64" / part
+    names = ("seq.in", "label")
+    texts, labels = ((place / name).read_text(encoding="utf-8").splitlines() for name in names)
+    clinc = json.loads((data / "clinc150/data_full.json").read_text(encoding="utf-8"))[part]
+    draw = random.Random(SEED)
+    chosen = {
+        "bank": of_half(bank, half, draw),
+        "voice": [
+            *of_half(zip(texts, labels, strict=True), half, draw),
+            *of_half(clinc, half, draw),
+        ],
+    }
+    return chosen | {"languages": OTHER.splitlines(), "gibberish": GIBBERISH.splitlines()}
+
+
+def of_half(rows: Iterable[tuple[str, str]], half: int, draw: random.Random) -> list[str]:
+    """Return some texts of the intents of a half."""
+    texts = [text for text, label in rows if hashlib.sha256(label.encode()).digest()[0] & 1 == half]
+    return draw.sample(texts, min(FOREIGN, len(texts)))
+
+
+if __name__ == "__main__":
+    main()
