@@ -14,7 +14,7 @@ import pytest
 from rejoinder.retrieval.reader import IndexReader
 from rejoinder.stores import address
 from rejoinder.stores.address import store_of
-from rejoinder.stores.folder import MILVUS
+from rejoinder.stores.folder.store import MILVUS
 from rejoinder.stores.milvus import EMBEDDED, MilvusStore
 from rejoinder.stores.postgres.log import PostgresLog
 from rejoinder.stores.postgres.store import PostgresStore

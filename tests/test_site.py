@@ -67,7 +67,7 @@ def test_the_message_of_every_error_is_there(site):
     elsewhere = {  # tells what another process, a worker, the operating system said
         "cluster.py",
         "corpora/lines.py",
-        "stores/log_file.py",
+        "stores/folder/log_file.py",
         "files.py",
         "training/distributed.py",
     }

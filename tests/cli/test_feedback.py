@@ -25,7 +25,7 @@ def index(tmp_path):
 def test_the_log_is_counted_and_set_up(index, answer, command):
     shown = answer("feedback", index.folder)
     assert shown == {
-        "log": str(log_of(index).path), "entries": 4, "first": 1, "offered": 1, "unoffered": 0, "text": 1, "none": 1,
+        "log": str(log_of(index).database.path), "entries": 4, "first": 1, "offered": 1, "unoffered": 0, "text": 1, "none": 1,
         "settings": {"redact": True, "days": 365, "learn": "later"},
     }  # fmt: skip
     set_up = answer("feedback", index.folder, "--set", "days=30", "--set", "learn=at-once", "--set", "redact=false")

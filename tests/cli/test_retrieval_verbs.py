@@ -446,20 +446,27 @@ def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path
     refused("reply", "idx", "Hi", "--hybrid", 1, "--minimum-confidence", 0.5, said="leave hybrid out")
 
 
-def test_the_same_verbs_search_and_change_an_index_in_milvus(answer, refused, replies):
-    pytest.importorskip("pymilvus")
-    made = answer("index", "build", "model", replies, "-o", "store", "--store", "milvus")
+@pytest.mark.parametrize("kind", ["milvus", "postgres"])
+def test_the_same_verbs_search_and_change_an_index_in_a_database(answer, refused, replies, request, kind):
+    if kind == "milvus":
+        pytest.importorskip("pymilvus")
+        name, more = "store", ("--store", "milvus")
+    else:
+        name, more = f"{request.getfixturevalue('postgres')}&index=verbs", ()
+    made = answer("index", "build", "model", replies, "-o", name, *more)
     assert (made["replies"], made["added"], made["approximate"]) == (3, 3, None)
-    assert answer("index", "add", "store", replies)["replies"] == 6
-    assert answer("index", "delete", "store", 0, "--id", "a2")["deleted"] == 3
-    found = answer("reply", "store", "Bye.", "--where", "id=3", "--omit", "nothing")["replies"]
+    assert answer("index", "add", name, replies)["replies"] == 6
+    assert answer("index", "delete", name, 0, "--id", "a2")["deleted"] == 3
+    found = answer("reply", name, "Bye.", "--where", "id=3", "--omit", "nothing", "--hybrid", 0.5)["replies"]
     assert [reply["position"] for reply in found] == [2, 5]
-    for verb, said in (
-        ("compact", "Milvus compacts by itself"),
-        ("tune", "Milvus searches approximately by itself"),
-        ("verify", "the replies of store are in Milvus"),
-    ):
-        refused("index", verb, "store", said=said)
+    assert answer("index", "compact", name)["removed"] == 3
+    assert answer("index", "verify", name)["replies"] == 3
+    assert answer("index", "reencode", name, "model", "-o", "folder")["replies"] == 3
+    assert answer("feedback", name)["entries"] == 0
+    assert answer("index", "tune", name)["approximate"]["method"] == "hnsw"
+    assert answer("reply", name, "Bye.", "--omit", "nothing")["replies"][0]["score"] > 0.9
+    refused("index", "build", "model", replies, "-o", name, *more, said="is an index already")
+    refused("index", "tune", name, "--method", "ivf", said="has graphs alone")
 
 
 def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path):

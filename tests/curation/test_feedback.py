@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation import feedback
-from rejoinder.stores import log_file
+from rejoinder.stores.local import log_file
 from rejoinder.curation.changes import changes
 from rejoinder.curation.feedback import Entry, FeedbackLog
 from rejoinder.curation.outcomes import Outcome

@@ -16,7 +16,7 @@ from rejoinder.stores import ann
 from rejoinder.retrieval.calibration import read_calibration
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.folder import MANIFEST, FolderStore
+from rejoinder.stores.folder.store import MANIFEST, FolderStore
 from rejoinder.retrieval.options import SearchOptions
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash

@@ -14,7 +14,7 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
 from rejoinder.stores import writing
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.folder import MANIFEST, FolderStore
+from rejoinder.stores.folder.store import MANIFEST, FolderStore
 from rejoinder.stores.models import model_record
 from rejoinder.stores.postgres.store import PostgresStore
 from rejoinder.stores.scan import exact_scores

@@ -10,7 +10,7 @@ import rejoinder
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.encoding import scoring
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.folder import MANIFEST
+from rejoinder.stores.folder.store import MANIFEST
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.encoding.scoring import Views
 from rejoinder.text.overlap import word_overlap, word_set

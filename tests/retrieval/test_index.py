@@ -16,7 +16,7 @@ from rejoinder.encoders.persistence import load
 from rejoinder.processor import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.folder import MANIFEST
+from rejoinder.stores.folder.store import MANIFEST
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.encoders.vectors import check_rows
 from rejoinder.retrieval.replies import Reply

@@ -279,7 +279,7 @@ def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
 
 @pytest.mark.skipif(not FILES.exists(), reason="Linux tells what a process has open")
 def test_a_refused_change_leaves_no_file_open(answers, monkeypatch):
-    monkeypatch.setattr("rejoinder.stores.segment_folder.IN_MEMORY", 0)
+    monkeypatch.setattr("rejoinder.stores.folder.segments.IN_MEMORY", 0)
     computing = Computing(answers.sources, answers)
     gc.disable()
     try:

@@ -43,7 +43,7 @@ from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.reader import IndexReader
 from rejoinder.stores.address import store_of
 from rejoinder.stores.ann import MEASURED_ON
-from rejoinder.stores.folder import FolderStore
+from rejoinder.stores.folder.store import FolderStore
 from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method
 from rejoinder.stores.models import ModelRecord, check_encoder, model_record
 from rejoinder.stores.runs import Positions

@@ -26,7 +26,7 @@ from rejoinder.retrieval.search import Searcher
 from rejoinder.stores.address import store_of
 from rejoinder.stores.ann import SMALL
 from rejoinder.stores.candidates import CandidateSearch
-from rejoinder.stores.folder import FolderStore
+from rejoinder.stores.folder.store import FolderStore
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_encoder, check_model
 from rejoinder.stores.runs import Positions, are_in, read_runs
@@ -265,8 +265,9 @@ class IndexReader(Searcher):
         """Return what the index is shown by."""
         manifest = self.manifest
         model = manifest.model.name or manifest.model.fingerprint[:12]
+        kind = "folder" if isinstance(self.store, FolderStore) else "database"
         return {
-            "index": str(self.store),
+            kind: str(self.store),
             "replies": len(self),
             "size": manifest.size,
             "model": model,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rejoinder.stores.folder import MILVUS, FolderStore
+from rejoinder.stores.folder.store import MILVUS, FolderStore
 from rejoinder.stores.store import Store
 
 POSTGRES = ("postgresql:", "postgres:")

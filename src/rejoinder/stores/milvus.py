@@ -28,8 +28,8 @@ from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS
 from rejoinder.stores.database.candidates import GRAPHS, DatabaseCandidates, left_out, measured
 from rejoinder.stores.database.content import Content
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
-from rejoinder.stores.folder import FOLDER, MILVUS, FolderStore
-from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method
+from rejoinder.stores.folder.store import FOLDER, MILVUS, FolderStore
+from rejoinder.stores.manifest import REPLIES, ApproximateRecord, Manifest, Method
 from rejoinder.stores.names import free_name
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.segments import Line, Segment, value_texts
@@ -40,6 +40,8 @@ DATABASE = "replies.db"  # of milvus-lite
 PATIENCE = 10.0  # seconds for a server to answer
 LONGEST = 65_535  # bytes of a reply with its payload, and of the tokens of its fields
 _AT_ONCE = 1000  # rows
+_MOST_AT_ONCE = 16_384  # that Milvus gives
+_PAGE_BYTES = 16 << 20
 _decode = msgspec.json.Decoder(Line).decode
 
 
@@ -242,15 +244,22 @@ class Collected(DatabaseSegment):
 
     def _read_lines(self) -> list[bytes]:
         """Read what is stored of all replies."""
-        return [line.encode() for line in self._column("line")]
+        size = self.record.files[REPLIES][0]
+        return [line.encode() for line in self._column("line", size)]
 
     def _read_vectors(self, *, of_texts: bool) -> FloatArray:
         """Read the vectors of all replies, (n, d), or the encodings of their texts."""
-        rows = self._column("response" if of_texts else "vector")
+        size = 4 * self.size * self.record.count
+        rows = self._column("response" if of_texts else "vector", size)
         return np.array(rows, dtype=np.float32).reshape(-1, self.size)
 
-    def _column(self, name: str) -> list[Any]:
-        options: dict[str, Any] = {"output_fields": ["row", name], "batch_size": _AT_ONCE}
+    def _column(self, name: str, size: int) -> list[Any]:
+        """Read a column of all rows, of so many bytes together, in few pages: each costs a scan."""
+        page = _PAGE_BYTES * self.record.count // max(1, size)
+        options: dict[str, Any] = {
+            "output_fields": ["row", name],
+            "batch_size": min(max(page, _AT_ONCE), _MOST_AT_ONCE),
+        }
         found: dict[int, Any] = {}
         pages = self.store.ask("query_iterator", self.collection, filter="row >= 0", **options)
         with contextlib.closing(pages):
@@ -334,7 +343,7 @@ class CollectionWriter:
 class MilvusCandidates(DatabaseCandidates):
     """Searches by the graphs of an index's collections; the effort is Milvus' `ef`."""
 
-    most_effort = 16_384
+    most_effort = _MOST_AT_ONCE
 
     def __init__(self, store: MilvusStore, record: ApproximateRecord) -> None:
         super().__init__(record)

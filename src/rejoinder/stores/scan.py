@@ -44,7 +44,7 @@ millisecond."""
 _UNIT_ROUNDOFF = 2.0**-24
 
 
-class Vectors(Protocol):
+class VectorSource(Protocol):
     """What holds the vectors of a segment, and may read them when they are first asked for."""
 
     @property
@@ -65,7 +65,7 @@ class Rows:
 
     first: int
     count: int
-    source: Vectors
+    source: VectorSource
     deleted: Flags | None = None  # (n,): which rows are gone
     longest: float = 1.01  # bounds the length of a row
     # what a database is asked for in place of the rows that a filter leaves out: fields, each with

@@ -67,25 +67,13 @@ class Segment(ABC):
 
     record: SegmentRecord
     shown: object  # name of what holds its replies
+    vectors: Array  # by which replies are scored: (n, d)
+    responses: Array  # encodings of the texts, (n, d): the vectors, where these are no more
+    stored: tuple[Array, Array]  # the bytes of all replies, and where each begins, (n + 1,)
 
     def __init__(self, record: SegmentRecord) -> None:
         self.record = record
         self._columns: dict[str, tuple[dict[str, int], Array]] = {}
-
-    @property
-    @abstractmethod
-    def vectors(self) -> Array:
-        """The vectors by which replies are scored: (n, d)."""
-
-    @property
-    @abstractmethod
-    def responses(self) -> Array:
-        """The encodings of the texts, (n, d): the same array where the vectors are no more."""
-
-    @property
-    @abstractmethod
-    def stored(self) -> tuple[Array, Array]:
-        """The bytes of all replies, and the offsets at which each begins, (n + 1,)."""
 
     @property
     def count(self) -> int:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Hashable
 
 from rejoinder.errors import InputError
-from rejoinder.stores.folder import FolderStore
+from rejoinder.stores.folder.store import FolderStore
 from rejoinder.stores.store import Store
 
 EVERY = 0.25  # seconds

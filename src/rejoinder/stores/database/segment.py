@@ -61,14 +61,14 @@ class DatabaseSegment(Segment):
         return RESPONSES in self.record.files
 
     @functools.cached_property
-    def vectors(self) -> Array:
+    def vectors(self) -> Array:  # type: ignore[override]  # read when first asked for
         """The vectors by which replies are scored: (n, d)."""
         vectors = self._read_vectors(of_texts=False)
         self._check_count(len(vectors))
         return vectors
 
     @functools.cached_property
-    def responses(self) -> Array:
+    def responses(self) -> Array:  # type: ignore[override]  # read when first asked for
         """The encodings of the texts, (n, d): the same array where the vectors are no more."""
         if not self.has_responses:
             return self.vectors
@@ -77,7 +77,7 @@ class DatabaseSegment(Segment):
         return responses
 
     @functools.cached_property
-    def stored(self) -> tuple[Array, Array]:
+    def stored(self) -> tuple[Array, Array]:  # type: ignore[override]  # read when first asked for
         """The bytes of all replies, and the offsets at which each begins, (n + 1,)."""
         lines = self._read_lines()
         self._check_count(len(lines))

@@ -1,8 +1,8 @@
 """Graphs (HNSW) of pgvector, of vectors in half precision, that name the candidates of a search.
 
-The search effort is `hnsw.ef_search`. Where a filter lets few rows pass, pgvector goes on in the
-graph until enough do, or PostgreSQL finds them by the index of their fields, whichever its planner
-takes for cheaper.
+The search effort is pgvector's `ef_search`. Where a filter lets few rows pass, pgvector goes on in
+the graph until enough do, or PostgreSQL finds them by the index of their fields, whichever its
+planner takes for cheaper.
 """
 
 from __future__ import annotations

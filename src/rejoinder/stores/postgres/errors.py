@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from rejoinder.errors import BusyError, InputError
 from rejoinder.stores.store import UnreachableError
@@ -14,7 +14,7 @@ from rejoinder.stores.store import UnreachableError
 if TYPE_CHECKING:
     import psycopg
 
-_FULL = ("53100", "53200")  # disk_full, out_of_memory
+_FULL = ("53100",)  # disk_full
 _REFUSED = ("28000", "28P01")  # role, password
 _BUSY = ("40001", "40P01", "55P03", "57014", "23505")
 """serialization_failure, deadlock_detected, lock_not_available, query_canceled, unique_violation"""
@@ -30,31 +30,35 @@ def named_errors(shown: object) -> Iterator[None]:
     try:
         yield
     except Error as error:
-        raise _meaning(error, shown) from None
+        _raise(error, shown)
 
 
-def _meaning(error: psycopg.Error, shown: object) -> Exception:
+def _raise(error: psycopg.Error, shown: object) -> NoReturn:
     code = error.sqlstate or ""
     reason = _line(error)
     if code in _FULL:
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(shown))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(shown)) from None
     if code == _DENIED:
-        return InputError(
+        raise InputError(
             f"{shown}: this role may not do that ({reason}); take a role that owns the index, or "
             "`reply` and `serve` alone, which only read"
-        )
+        ) from None
     if code in _BUSY:
-        return BusyError(f"{shown} is being changed by another process; try again ({reason})")
+        raise BusyError(
+            f"{shown} is being changed by another process; try again ({reason})"
+        ) from None
     if code in _GONE:
-        return InputError(f"{shown} has changed since it was opened; open it again ({reason})")
+        raise InputError(
+            f"{shown} has changed since it was opened; open it again ({reason})"
+        ) from None
     if code in _REFUSED or "password" in reason:
-        return InputError(
+        raise InputError(
             f"{shown}: PostgreSQL lets nobody in so ({reason}); set PGUSER and PGPASSWORD, or "
             "~/.pgpass, or a service file (PGSERVICE)"
-        )
-    return UnreachableError(
+        ) from None
+    raise UnreachableError(
         f"{shown}: PostgreSQL does not answer ({reason}); start it, or check host and port"
-    )
+    ) from None
 
 
 def _line(error: psycopg.Error) -> str:

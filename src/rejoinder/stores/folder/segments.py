@@ -28,28 +28,13 @@ class SegmentFolder(Segment):
         self.folder = index / record.name
         self.shown = self.folder / REPLIES
         self.check(content=verify)
-        self._vectors = self._map(VECTORS, "<f4", (record.count, manifest.size))
-        self._responses = self._vectors
+        self.vectors = self._map(VECTORS, "<f4", (record.count, manifest.size))
+        self.responses = self.vectors
         if RESPONSES in record.files:
-            self._responses = self._map(RESPONSES, "<f4", (record.count, manifest.size))
+            self.responses = self._map(RESPONSES, "<f4", (record.count, manifest.size))
         offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
         replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
-        self._stored = (replies, offsets)
-
-    @property
-    def vectors(self) -> Array:
-        """The vectors by which replies are scored: (n, d)."""
-        return self._vectors
-
-    @property
-    def responses(self) -> Array:
-        """The encodings of the texts, (n, d): the same array where the vectors are no more."""
-        return self._responses
-
-    @property
-    def stored(self) -> tuple[Array, Array]:
-        """The bytes of all replies, and the offsets at which each begins, (n + 1,)."""
-        return self._stored
+        self.stored = (replies, offsets)
 
     def check(self, *, content: bool) -> None:
         """Refuse files that are not what the manifest says."""

@@ -40,7 +40,8 @@ from rejoinder.files import (
 )
 from rejoinder.progress import Track
 from rejoinder.stores.ann import FaissIndex, build_file, library
-from rejoinder.stores.log_file import LogFile
+from rejoinder.stores.folder.log_file import LogFile
+from rejoinder.stores.folder.segments import SegmentFolder
 from rejoinder.stores.manifest import (
     KIND,
     OFFSETS,
@@ -54,7 +55,6 @@ from rejoinder.stores.manifest import (
 )
 from rejoinder.stores.names import CALIBRATION, FAISS_FILE, HEAD_FILE, free_name
 from rejoinder.stores.scan import Rows
-from rejoinder.stores.segment_folder import SegmentFolder
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
 
