@@ -179,7 +179,8 @@ def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(
     of_serving = [call for call in calls if call[1].startswith("serving/")]
     assert {file for call in of_serving for file in call} == set(named)
     assert going_back(of_serving, named) == ASGI
-    search = {file for call in calls for file in call} - set(named)
+    changed = {"stores/folder/store.py"}  # which tells whether the index has changed
+    search = {file for call in calls for file in call} - set(named) - changed
     assert search <= set(named_in("a message to its replies"))
 
 

@@ -68,6 +68,7 @@ def test_the_message_of_every_error_is_there(site):
         "cluster.py",
         "corpora/lines.py",
         "stores/folder/log_file.py",
+        "stores/postgres/errors.py",
         "files.py",
         "training/distributed.py",
     }
