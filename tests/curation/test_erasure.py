@@ -7,7 +7,7 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation import feedback
-from rejoinder.stores.local import log_file
+from rejoinder.stores.folder import log_file
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.erasure import erase

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation import feedback
-from rejoinder.stores.local import log_file
+from rejoinder.stores.folder import log_file
 from rejoinder.curation.changes import changes
 from rejoinder.curation.feedback import Entry, FeedbackLog
 from rejoinder.curation.outcomes import Outcome
@@ -274,6 +274,7 @@ def write_until_killed(index, seed, said):
         said.flush()
 
 
+@pytest.mark.folder
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks processes and kills them")
 def test_no_kill_at_a_random_moment_loses_an_entry(index, tmp_path):
     said, chance, acknowledged = tmp_path / "said", random.Random(0), {}

@@ -152,7 +152,7 @@ def test_the_report_wants_the_write_key_and_has_three_forms(client, answers):
         told = server.get("/v1/report", headers={"Authorization": f"Bearer {key}"})
         assert told.status_code == status
     assert (told.json()["entries"], told.json()["unanswered"]) == (1, 1)
-    for form, start in (("html", "<!doctype html>"), ("markdown", "# Use of index")):
+    for form, start in (("html", "<!doctype html>"), ("markdown", f"# Use of {answers.index.store.name}")):
         shown = server.get(f"/v1/report?form={form}", headers={"Authorization": "Bearer change"})
         assert shown.headers["content-type"] == f"text/{form}; charset=utf-8"
         assert shown.text.startswith(start)

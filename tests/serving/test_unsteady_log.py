@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rejoinder.stores.local import log_file
+from rejoinder.stores.folder import log_file
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.computing import Computing

@@ -104,6 +104,8 @@ class Connections:
 
         place = sql.SQL("SET search_path TO {}, public, extensions")
         connection.execute(place.format(sql.Identifier(self.address.schema)))
+        if connection.adapters.types.get("vector") is None:  # they may have been made since
+            register_vectors(connection)
 
     def _connect(self) -> psycopg.Connection[Any]:
         import psycopg
@@ -120,7 +122,6 @@ class Connections:
         )
         try:
             self._enter(connection)
-            register_vectors(connection)
         except BaseException:
             connection.close()
             raise

@@ -272,7 +272,6 @@ class PostgresStore(Store):
         self.check_free(overwrite=overwrite)
         with self._connections.connected() as connection:
             make_extension(connection, self)
-            connection.close()  # another one finds the types
         with self._connections.transaction() as connection:
             make_schema(connection, self.address)
         with self.lock():
