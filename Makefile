@@ -45,7 +45,7 @@ test-slow: python  ## run the slow tests, and the property tests with new exampl
 	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m "(slow or hypothesis) and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
-	@$(INSTALL) dev serve
+	@$(INSTALL) dev serve postgres
 	@echo "ruff" && $(BIN)/ruff check src tests scripts workshop $(wildcard benchmarks)
 	@echo "mypy" && $(BIN)/mypy
 
