@@ -15,6 +15,11 @@ import pytest
 import rejoinder
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
+from rejoinder.serving.worker.answers import Answers, Question
+from rejoinder.serving.worker.sources import Sources
+from rejoinder.stores.postgres.segments import SegmentTable
+from rejoinder.stores.store import StaleError
+from tests.retrieval.conftest import HashEncoder
 
 pytestmark = pytest.mark.folder  # it names its store
 REPLIES = {
@@ -98,3 +103,21 @@ def test_while_the_database_is_away_a_server_answers():
         assert refused.value.code == 503
         assert "PostgreSQL does not answer" in json.load(refused.value)["error"]["message"]
     server.cleanup()
+
+
+def test_a_search_by_graphs_that_another_server_has_just_replaced_is_made_again(postgres_store):
+    texts = [f"reply {i}" for i in range(300)]
+    index = Index.build(HashEncoder(), texts, postgres_store)
+    index.approximate(0.9)
+    answers = Answers(Sources(index=postgres_store), Index.open(postgres_store, HashEncoder()), HashEncoder())
+    opened = answers.index
+    opened._segments[0] = SegmentTable(postgres_store._connections, opened.manifest, 0)  # it has read nothing
+    opened._set(opened.manifest, opened._segments)
+    answers._stamps.latest = lambda: answers._stamps._latest  # as between two looks
+    index.compact()
+    index.delete([0])
+    index.compact()
+    with pytest.raises(StaleError, match="has changed since it was opened"):
+        opened.search([["reply 5"]], 1)
+    [found] = answers.replies([Question(["reply 5"])])
+    assert found["replies"][0]["text"] == "reply 5"

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from rejoinder.arrays import FloatArray
-from rejoinder.errors import RejoinderError
+from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import Track
 from rejoinder.stores.candidates import CandidateSearch
 from rejoinder.stores.log_database import LogDatabase
@@ -25,6 +25,10 @@ from rejoinder.stores.segments import Segment
 
 class UnreachableError(RejoinderError, OSError):
     """What keeps an index does not answer."""
+
+
+class StaleError(InputError):
+    """What was opened is no longer there, since the index has changed: `refresh` finds what is."""
 
 
 class SegmentWriter(Protocol):

@@ -39,6 +39,7 @@ from rejoinder.serving.worker.reports import Reports, UsageReport
 from rejoinder.stores.log_database import LogError
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.scan import all_scores
+from rejoinder.stores.store import StaleError
 from rejoinder.text.messages import refusal
 from rejoinder.text.tokenizer import encode_messages
 
@@ -179,7 +180,8 @@ class Answers:
             chosen = vectors.take(rows) if isinstance(vectors, ContextVectors) else vectors[rows]
             answers: Sequence[Any]
             try:
-                answers = self._search([queries[number] for number in numbers], chosen)
+                own = [queries[number] for number in numbers]
+                answers = self._search_again_if_stale(own, chosen)
             except InputError as error:
                 answers = [error] * len(numbers)
             for number, answer in zip(numbers, answers, strict=True):
@@ -189,6 +191,15 @@ class Answers:
                     answer.update(refusal(notes, answer["replies"]))
                 results[queries[number].row] = answer
         return results
+
+    def _search_again_if_stale(self, queries: Sequence[_Query], vectors: Any) -> list[Any]:
+        """Search; once more if another server has changed the index just now."""
+        try:
+            return self._search(queries, vectors)
+        except StaleError:
+            self._stamps.look()
+            self.refresh()
+            return self._search(queries, vectors)
 
     def compare(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
         """Find the best replies of the second index."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from rejoinder.errors import BusyError, InputError
-from rejoinder.stores.store import UnreachableError
+from rejoinder.stores.store import StaleError, UnreachableError
 
 if TYPE_CHECKING:
     import psycopg
@@ -48,7 +48,7 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
             f"{shown} is being changed by another process; try again ({reason})"
         ) from None
     if code in _GONE:
-        raise InputError(
+        raise StaleError(
             f"{shown} has changed since it was opened; open it again ({reason})"
         ) from None
     if code in _REFUSED or "password" in reason:
