@@ -47,7 +47,7 @@ LEFT_OUT = {
     ("index", "build", "use"): "fetches a model",
     ("index", "build", "e5"): "fetches a model",
 }
-ELSEWHERE = re.compile(r"--ray|--store|/shared/|dumps/|10001")  # other machines, extras and amounts
+ELSEWHERE = re.compile(r"--ray|--store|postgresql:|/shared/|dumps/|10001")  # other machines, extras and amounts
 TRAINED = re.compile(r"(runs|demo)/\S*model(#r)?|runs/tuned|my-model|hybrid:my-model")
 FETCHED = re.compile(r"(sim:|map:)?(minilm|use)|map:.*")
 BEFORE = {

@@ -13,7 +13,7 @@ from rejoinder.retrieval.encoding.density import fit_density, read_density
 from rejoinder.retrieval.encoding.scoring import Views
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
-from rejoinder.stores.manifest import MANIFEST
+from rejoinder.stores.folder.store import MANIFEST
 from rejoinder.text.background import background, gibberish
 from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
 
@@ -84,15 +84,15 @@ def index(tmp_path):
 
 def without_density(index):
     head = replace(index.manifest.head, density_end=0)
-    replace(index.manifest, head=head).write(index.folder)
-    return Index.open(index.folder, WordEncoder())
+    index.store.write_manifest(replace(index.manifest, head=head))
+    return Index.open(index.store, WordEncoder())
 
 
 def test_a_density_lowers_all_scores_of_a_message_alike(index):
     assert json.loads((index.folder / MANIFEST).read_text())["format"] == 6
     message = "zebra quilt lantern of no topic"
     [with_it] = index.search([[message]], 5, ANY_SCORE)
-    [again] = Index.open(index.folder, WordEncoder()).search([[message]], 5, ANY_SCORE)
+    [again] = Index.open(index.store, WordEncoder()).search([[message]], 5, ANY_SCORE)
     assert again == with_it
     [plain] = without_density(index).search([[message]], 5, ANY_SCORE)
     assert [each.position for each in plain] == [each.position for each in with_it]
@@ -110,7 +110,7 @@ def test_replies_that_were_added_later_keep_their_scores(index):
     assert with_it[0].position == end
     [plain] = without_density(index).search([[message]], 1, ANY_SCORE)
     assert with_it[0].score == pytest.approx(plain[0].score)
-    index = Index.open(index.folder, WordEncoder())
+    index = Index.open(index.store, WordEncoder())
     index.fit()
     assert index.manifest.head.density_end == end + 1
 
@@ -119,4 +119,4 @@ def test_titles_alone_have_no_density(tmp_path):
     replies = [Candidate(f"Reply {at}.", title=f"{topic}") for at, topic in enumerate(TOPICS)] * 2
     index = Index.build(WordEncoder(), replies, tmp_path / "index")
     assert index.manifest.head.density_end == 0
-    assert read_density(index.folder, index.manifest.head) is None
+    assert read_density(index.store, index.manifest.head) is None

@@ -184,7 +184,8 @@ def test_titles_and_examples_stay_with_their_replies(index, encoder, tmp_path):
 @given(st.data())
 def test_a_search_is_the_product_with_each_replys_vector(tmp_path_factory, data):
     encoder = WordEncoder()
-    index = Index.build(encoder, faq(slice(1, 3)), tmp_path_factory.mktemp("x") / "index")
+    # of so few examples there is no density, which changes the scores of a message
+    index = Index.build(encoder, faq(), tmp_path_factory.mktemp("x") / "index")
     words = st.sampled_from([word for known in TOPICS.values() for text in known for word in text.split()])
     some = st.lists(words, min_size=1, max_size=4).map(" ".join)
     for text, examples in data.draw(st.lists(st.tuples(some, st.lists(some, max_size=2)), max_size=3)):

@@ -130,6 +130,8 @@ def _open_all(
         segment = known.get(record.name)
         if segment is None or segment.record != record:
             segment = store.open_segment(manifest, number, verify=check)
+        else:
+            segment.check(content=False)
         segments.append(segment)
     if verify and manifest.head:
         read_head(store, manifest.head)
