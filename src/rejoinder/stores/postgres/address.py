@@ -63,4 +63,5 @@ def without_secrets(text: str) -> str:
     parts = urlsplit(text)
     host = parts.netloc.rpartition("@")[2]
     values = [(key, value) for key, value in parse_qsl(parts.query) if key in ("host", "index")]
-    return f"postgresql://{host}{parts.path}?{urlencode(values, safe='/')}"
+    query = urlencode(values, safe="/")
+    return f"postgresql://{host}{parts.path}{'?' if query else ''}{query}"

@@ -62,7 +62,7 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
 
 
 def _line(error: psycopg.Error) -> str:
-    """Return the error's own words, in one line, without the place of the connection."""
+    """Return the error's own words, the first line of them."""
     text = error.diag.message_primary or str(error)
     lines = [line for line in text.splitlines() if line.strip()]
-    return " ".join((lines or [type(error).__name__])[-1].split())
+    return " ".join((lines or [type(error).__name__])[0].split())
