@@ -25,7 +25,13 @@ from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Track
 from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS
-from rejoinder.stores.database.candidates import GRAPHS, DatabaseCandidates, left_out, measured
+from rejoinder.stores.database.candidates import (
+    DatabaseCandidates,
+    check_method,
+    left_out,
+    measured,
+    unmeasured,
+)
 from rejoinder.stores.database.content import Content
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.folder.store import FOLDER, MILVUS, FolderStore
@@ -109,12 +115,7 @@ class MilvusStore(FolderStore):
         """Open a segment; one that is not searched by a graph is read now."""
         segment = Collected(self, manifest, number)
         self.ask("load_collection", segment.collection)
-        built = manifest.approximate
-        before = sum(record.count for record in manifest.segments[:number])
-        if built is None or before >= built.count:
-            segment.read()
-        segment.check(content=verify)
-        return segment
+        return segment.opened(manifest, number, verify=verify)
 
     @contextlib.contextmanager
     def new_segment(self, name: str) -> Iterator[CollectionWriter]:  # type: ignore[override]  # both fulfil `SegmentWriter`
@@ -191,8 +192,7 @@ class MilvusStore(FolderStore):
         track: Track,
     ) -> ApproximateRecord:
         """Make graphs (HNSW) in Milvus; see `Index.approximate`."""
-        if method not in (None, "hnsw"):
-            raise InputError(f"{self}: an index in Milvus has graphs alone; take hnsw")
+        check_method(self, method)
         count = sum(rows.count for rows in segments)
         with track("Building", count, "replies") as advance:
             for rows in segments:
@@ -200,8 +200,8 @@ class MilvusStore(FolderStore):
                 assert isinstance(segment, Collected)
                 self._index(segment.collection, _GRAPH)
                 advance(rows.count)
-        record = ApproximateRecord(GRAPHS, 0, "", "hnsw", count, 0, recall, 0.0, 0)
-        return measured(MilvusCandidates(self, record), segments, contexts, track)
+        named = MilvusCandidates(self, unmeasured(count, recall))
+        return measured(named, segments, contexts, track)
 
     def _index(self, collection: str, kind: Mapping[str, Any]) -> None:
         self.ask("release_collection", collection)

@@ -38,7 +38,8 @@ def join_runs(texts: Iterable[str]) -> str:
     starts = np.concatenate([starts for starts, _ in parts])
     counts = np.concatenate([counts for _, counts in parts])
     order = np.argsort(starts)
-    starts, ends = starts[order], (starts + counts)[order]
+    ends = (starts + counts)[order]
+    starts = starts[order]
     first = np.concatenate([[True], starts[1:] != ends[:-1]])[: len(starts)]
     lasts = ends[np.roll(first, -1)] - 1
     pairs = zip(starts[first].tolist(), lasts.tolist(), strict=True)

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.errors import InputError
 from rejoinder.progress import Track
 from rejoinder.stores.ann import CANDIDATES, MEASURED_AT, recall_of
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
-from rejoinder.stores.manifest import ApproximateRecord
+from rejoinder.stores.manifest import ApproximateRecord, Method
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import CONTEXTS_AT_ONCE, Found, Rows, Scores, exact_scores, search
 
@@ -111,6 +112,17 @@ def left_out(rows: Rows) -> Positions:
     """Return the rows that a database is told to leave out, beside those that fail conditions."""
     gone = rows.deleted if rows.conditions is None else rows.gone_before
     return np.zeros(0, np.int64) if gone is None else np.flatnonzero(gone)
+
+
+def check_method(place: object, method: Method | None) -> None:
+    """Refuse what a database does not have."""
+    if method not in (None, "hnsw"):
+        raise InputError(f"{place}: an index in a database has graphs alone; take hnsw")
+
+
+def unmeasured(count: int, recall: float) -> ApproximateRecord:
+    """Return the record of new graphs of so many replies, for a wanted recall."""
+    return ApproximateRecord(GRAPHS, 0, "", "hnsw", count, 0, recall, 0.0, 0)
 
 
 def measured(

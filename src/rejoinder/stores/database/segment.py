@@ -7,7 +7,7 @@ import hashlib
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -84,6 +84,15 @@ class DatabaseSegment(Segment):
         ends = np.cumsum([len(line) for line in lines])
         offsets = np.concatenate([[0], ends]).astype(np.int64)
         return np.frombuffer(b"".join(lines), dtype=np.uint8), offsets
+
+    def opened(self, manifest: Manifest, number: int, *, verify: bool) -> Self:
+        """Return the segment, read now unless graphs name its candidates, and checked."""
+        built = manifest.approximate
+        before = sum(record.count for record in manifest.segments[:number])
+        if built is None or before >= built.count:
+            self.read()
+        self.check(content=verify)
+        return self
 
     def read(self) -> None:
         """Read all that a search needs: what somebody sweeps away later is here."""

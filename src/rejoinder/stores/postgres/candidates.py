@@ -15,7 +15,12 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
 from rejoinder.progress import Track
 from rejoinder.stores.ann import EF_CONSTRUCTION
-from rejoinder.stores.database.candidates import GRAPHS, DatabaseCandidates, left_out, measured
+from rejoinder.stores.database.candidates import (
+    DatabaseCandidates,
+    left_out,
+    measured,
+    unmeasured,
+)
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.manifest import ApproximateRecord
 from rejoinder.stores.postgres.connections import Connections
@@ -110,8 +115,8 @@ def build_graphs(
             assert isinstance(segment, SegmentTable)
             _build_graph(connection, segment)
             advance(rows.count)
-    record = ApproximateRecord(GRAPHS, 0, "", "hnsw", count, 0, recall, 0.0, 0)
-    return measured(PostgresCandidates(connections, record), segments, contexts, track)
+    named = PostgresCandidates(connections, unmeasured(count, recall))
+    return measured(named, segments, contexts, track)
 
 
 def _build_graph(connection: psycopg.Connection[Any], segment: SegmentTable) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import BusyError, InputError
 from rejoinder.progress import Track
+from rejoinder.stores.database.candidates import check_method
 from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method, parse_manifest
 from rejoinder.stores.names import CALIBRATION, free_name
 from rejoinder.stores.postgres.address import Address
@@ -120,12 +121,7 @@ class PostgresStore(Store):
         One that is not searched by an approximate index is read now.
         """
         segment = SegmentTable(self._connections, manifest, number)
-        built = manifest.approximate
-        before = sum(record.count for record in manifest.segments[:number])
-        if built is None or before >= built.count:
-            segment.read()
-        segment.check(content=verify)
-        return segment
+        return segment.opened(manifest, number, verify=verify)
 
     @contextlib.contextmanager
     def new_segment(self, name: str) -> Iterator[TableWriter]:
@@ -310,8 +306,7 @@ class PostgresStore(Store):
         track: Track,
     ) -> ApproximateRecord:
         """Make graphs (HNSW) in the database; see `Index.approximate`."""
-        if method not in (None, "hnsw"):
-            raise InputError(f"{self}: an index in PostgreSQL has graphs alone; take hnsw")
+        check_method(self, method)
         with self._writing_rows() as connection:
             return build_graphs(connection, self._connections, segments, contexts, recall, track)
 
