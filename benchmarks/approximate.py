@@ -20,7 +20,6 @@ Recall is that of the exact search's 30 best scores.
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
 import tempfile
 import time
@@ -36,10 +35,8 @@ from rich.console import Console
 from rich.table import Table
 
 import rejoinder
-from common import write_result
+from common import read_conversations, write_result
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora.forms.examples import read_examples
-from rejoinder.corpora.splits import split_of
 from rejoinder.progress import track
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
@@ -71,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     library().omp_set_num_threads(options.threads)
-    replies, contexts = read(options.data, options.replies, options.contexts)
+    replies, contexts = read_conversations(options.data, options.replies, options.contexts)
     with tempfile.TemporaryDirectory() as folder:
         result = measure(
             options.folder or Path(folder), options.model, replies, contexts, options.recall
@@ -79,31 +76,6 @@ def main() -> None:
     show(result)
     asked = {name: value for name, value in vars(options).items() if name != "folder"}
     write_result("approximate", {**asked, "faiss": version("faiss-cpu"), **result})
-
-
-def read(data: Sequence[str], replies: int, contexts: int) -> tuple[list[str], list[list[str]]]:
-    """Return distinct responses of conversations, and contexts of others, in a random order."""
-    if not data:
-        import chitchat_dataset
-
-        messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
-        random.Random(0).shuffle(messages)
-        return list(dict.fromkeys(messages[contexts:]))[:replies], [
-            [text] for text in messages[:contexts]
-        ]
-    responses: dict[str, None] = {}
-    others: dict[str, list[str]] = {}
-    for name in data:
-        with track(f"Reading {name}") as advance:
-            for example in read_examples(name):
-                if (part := split_of(example.thread)) == "train":
-                    responses[example.response] = None
-                elif part == "test":
-                    others.setdefault(example.thread, list(example.context))
-                advance(1)
-    rng = random.Random(0)
-    drawn = rng.sample(list(responses), min(replies, len(responses)))
-    return drawn, rng.sample(list(others.values()), min(contexts, len(others)))
 
 
 def measure(

