@@ -5,7 +5,7 @@ tune the graphs. Each index is built; searched one conversation at a time, exact
 (HNSW; FAISS for the folder), then with a filter that one reply in a hundred passes; searched while
 replies come and go and choices are logged; and opened by a process of its own, whose memory is
 measured. The server of PostgreSQL is this machine's, reached by a socket; `--postgres` names
-another one. Building takes all cores, a search one.
+another one. A search takes one thread.
 
     python benchmarks/stores.py
     python benchmarks/stores.py --count 20000 --stores postgres
@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=400)
     parser.add_argument("--model", default="convert-small")
     parser.add_argument("--recall", type=float, default=0.97)
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="that build")
     parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES)
     parser.add_argument("--postgres", metavar="ADDRESS", help="postgresql://HOST/DB")
     parser.add_argument(
@@ -83,8 +84,10 @@ def main() -> None:
             with _place(name, place, options.postgres) as store:
                 kept = place / f"{name}.json"
                 if not kept.exists():
+                    use_threads(options.threads)
                     built = build(store, options.model, replies, contexts, options.recall)
                     kept.write_text(json.dumps(built), encoding="utf-8")
+                use_threads(1)
                 found = search(store, options.model, contexts[1::2], wanted)
             stores[name] = json.loads(kept.read_bytes()) | found
             print(name, stores[name])
@@ -101,7 +104,6 @@ def build(
     recall: float,
 ) -> dict[str, Any]:
     """Build an index and its graphs, tuned by every other context."""
-    use_threads(os.cpu_count() or 1)
     start = time.perf_counter()
     with track(f"Building {store}", len(replies), "replies") as advance:
         index = rejoinder.Index.build(rejoinder.load(model), replies, store, progress=advance)
@@ -118,7 +120,6 @@ def search(
     store: Store, model: str, contexts: Sequence[list[str]], wanted: Wanted
 ) -> dict[str, Any]:
     """Search an index that has graphs, with and without them, and while it is changed."""
-    use_threads(1)
     encoder: Any = rejoinder.load(model)
     index = rejoinder.Index.open(store, encoder, verify=False)
     few = {"part": 7}

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 LINKS = 16  # of a row in the graph; twice as many in its lowest layer
 _MEMORY = (64 << 20, 4 << 30)  # bytes for making a graph, at least and at most
 _MOST_NUMBERS = 4000  # of a vector in a graph of half precision
+# Compiling a query (`jit`) takes longer than any search.
+_SETTINGS = """SELECT set_config('hnsw.ef_search', %s, true),
+  set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('jit', 'off', true)"""
 
 
 class PostgresCandidates(DatabaseCandidates):
@@ -60,10 +63,9 @@ class PostgresCandidates(DatabaseCandidates):
     @contextlib.contextmanager
     def _asking(self, effort: int) -> Iterator[psycopg.Connection[Any]]:
         """Yield a connection that searches by this effort."""
-        with self.connections.transaction() as connection:
-            connection.execute(f"SET LOCAL hnsw.ef_search = {effort}")
-            connection.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
-            connection.execute("SET LOCAL jit = off")  # it takes longer than any search
+        with self.connections.connected() as connection, connection.pipeline():
+            # In one transaction with the search, and in one round trip with its first statement.
+            connection.execute(_SETTINGS, (str(effort),))
             yield connection
 
     def _nearest(

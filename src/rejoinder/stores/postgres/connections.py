@@ -22,31 +22,34 @@ _ALIVE = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepaliv
 
 
 class _Idle:
-    """Idle connections of this process to a database, for all indexes in it."""
+    """Idle connections of this process to a database, each with the schema that it is set to."""
 
     def __init__(self) -> None:
-        self._connections: list[psycopg.Connection[Any]] = []
+        self._connections: list[tuple[psycopg.Connection[Any], str]] = []
         self._process = os.getpid()
         self._lock = threading.Lock()
 
-    def take(self) -> psycopg.Connection[Any] | None:
-        """Return one; None: there is none."""
+    def take(self, schema: str) -> tuple[psycopg.Connection[Any], str] | None:
+        """Return one and its schema, this schema's before others; None: there is none."""
         with self._lock:
             if self._process != os.getpid():  # those are the parent process's
                 self._connections = []
                 self._process = os.getpid()
-            return self._connections.pop() if self._connections else None
+            if not self._connections:
+                return None
+            own = [at for at, (_, theirs) in enumerate(self._connections) if theirs == schema]
+            return self._connections.pop(own[-1] if own else -1)
 
-    def put(self, connection: psycopg.Connection[Any]) -> None:
+    def put(self, connection: psycopg.Connection[Any], schema: str) -> None:
         """Keep one, unless it is closed."""
         if not connection.closed:
             with self._lock:
-                self._connections.append(connection)
+                self._connections.append((connection, schema))
 
     def close(self) -> None:
         """Close all."""
-        while (connection := self.take()) is not None:
-            connection.close()
+        while (found := self.take("")) is not None:
+            found[0].close()
 
 
 _idle: dict[str, _Idle] = {}
@@ -69,7 +72,7 @@ class Connections:
             except BaseException:
                 connection.close()
                 raise
-            self._idle.put(connection)
+            self._idle.put(connection, self.address.schema)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
@@ -89,9 +92,15 @@ class Connections:
         """Return an idle connection that still works."""
         from psycopg import OperationalError
 
-        while (connection := self._idle.take()) is not None:
+        while (found := self._idle.take(self.address.schema)) is not None:
+            connection, schema = found
             try:
-                self._enter(connection)
+                # without a round trip: whether the server has closed it meanwhile
+                connection.pgconn.consume_input()
+                if schema != self.address.schema:
+                    self._enter(connection)
+                if connection.adapters.types.get("vector") is None:  # they may have been made since
+                    register_vectors(connection)
             except OperationalError:  # the server was started again meanwhile
                 connection.close()
                 continue
@@ -99,13 +108,11 @@ class Connections:
         return None
 
     def _enter(self, connection: psycopg.Connection[Any]) -> None:
-        """Let names of tables be those of the index, and names of types pgvector's."""
+        """Let names of tables be those of the index."""
         from psycopg import sql
 
         place = sql.SQL("SET search_path TO {}, public, extensions")
         connection.execute(place.format(sql.Identifier(self.address.schema)))
-        if connection.adapters.types.get("vector") is None:  # they may have been made since
-            register_vectors(connection)
 
     def _connect(self) -> psycopg.Connection[Any]:
         import psycopg
@@ -122,6 +129,7 @@ class Connections:
         )
         try:
             self._enter(connection)
+            register_vectors(connection)
         except BaseException:
             connection.close()
             raise
