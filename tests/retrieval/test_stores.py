@@ -271,7 +271,7 @@ def test_a_later_schema_is_refused_with_what_to_do(postgres_store):
     Index.build(HashEncoder(), A, postgres_store)
     with postgres_store._connections.connected() as connection:
         connection.execute("UPDATE format SET number = 99")
-    with pytest.raises(InputError, match="format 99; this version reads 1: update rejoinder"):
+    with pytest.raises(InputError, match="format 99; this version reads 2: update rejoinder"):
         Index.open(postgres_store)
 
 

@@ -14,7 +14,7 @@ from rejoinder.serving import changes, edits, recent_answers
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.guard import Keys
-from rejoinder.serving.recent_answers import RecentAnswers
+from rejoinder.serving.recent_answers import RecentAnswers, recent_answer
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
 
@@ -172,19 +172,19 @@ def test_a_disk_that_takes_nothing_is_said(client, monkeypatch, number, status):
 
 def test_recent_answers_are_kept_until_others_need_their_room():
     ring = RecentAnswers(size=2000)
-    names = [ring.add("first", [f"message {i}"], REPLIES) for i in range(30)]
+    names = [ring.add(recent_answer("first", [f"message {i}"], REPLIES)) for i in range(30)]
     found = [ring.get(name) for name in names]
     kept = [each is not None for each in found]
     assert kept == sorted(kept)
     assert 5 < sum(kept) < 30
     assert found[-1] == ("first", ["message 29"], [0, 1, 2], TEXTS[:3])
-    assert ring.get(ring.add("first", ["x" * 3000], REPLIES)) is None
+    assert ring.get(ring.add(recent_answer("first", ["x" * 3000], REPLIES))) is None
     assert ring.get("0" * 32) is ring.get("") is ring.get(names[-1] + "0") is ring.get("ffffffff" * 4) is None
 
 
 def test_recent_answers_are_forgotten_after_a_day(monkeypatch):
     ring = RecentAnswers()
-    name = ring.add("first", ["Hi!"], REPLIES)
+    name = ring.add(recent_answer("first", ["Hi!"], REPLIES))
     now = time.time()
     monkeypatch.setattr(recent_answers.time, "time", lambda: now + recent_answers.SECONDS + 1)
     assert ring.get(name) is None
@@ -192,7 +192,7 @@ def test_recent_answers_are_forgotten_after_a_day(monkeypatch):
 
 def test_workers_read_each_others_answers_and_old_rings_go(tmp_path):
     one, other = RecentAnswers(tmp_path), RecentAnswers(tmp_path)
-    name = one.add("second", ["Hi!"], REPLIES)
+    name = one.add(recent_answer("second", ["Hi!"], REPLIES))
     assert other.get(name) == one.get(name) == ("second", ["Hi!"], [0, 1, 2], TEXTS[:3])
     third = RecentAnswers(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
@@ -201,8 +201,8 @@ def test_workers_read_each_others_answers_and_old_rings_go(tmp_path):
 
 def test_large_conversations_displace_no_small_ones():
     ring = RecentAnswers()
-    name = ring.add("first", ["Where is my order?"], REPLIES)
-    large = [ring.add("first", ["x" * 20_000] * 4 + [f"last {at}"], REPLIES) for at in range(1000)]
+    name = ring.add(recent_answer("first", ["Where is my order?"], REPLIES))
+    large = [ring.add(recent_answer("first", ["x" * 20_000] * 4 + [f"last {at}"], REPLIES)) for at in range(1000)]
     assert ring.get(name) == ("first", ["Where is my order?"], [0, 1, 2], TEXTS[:3])
     assert ring.get(large[-1]).messages == ["x" * 20_000] * 3 + ["last 999"]
     assert ring.get(large[0]) is None
@@ -212,7 +212,7 @@ def test_an_id_that_points_into_a_text_names_no_answer():
     """Whoever writes a conversation could write what looks like a record."""
     header = recent_answers._HEADER.pack(b"12345678", time.time(), 5)
     ring = RecentAnswers()
-    name = ring.add("first", ["Hi!"], REPLIES)
+    name = ring.add(recent_answer("first", ["Hi!"], REPLIES))
     ring._small.bytes[100 : 100 + len(header) + 5] = header + b"{]!{]"
     assert ring.get(f"{name[:8]}{100:08x}{b'12345678'.hex()}") is None
     assert ring.get(name) is not None

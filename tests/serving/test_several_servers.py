@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 import rejoinder
+from rejoinder.curation import shared_answers
 from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.shared_answers import RecentAnswer, SharedAnswers
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers, Question
 from rejoinder.serving.worker.sources import Sources
@@ -80,6 +83,67 @@ def test_a_change_by_one_is_seen_by_all_and_a_kill_loses_nothing(postgres):
     assert len(index) == 3
     assert [entry.chosen for entry in FeedbackLog(index.store)] == ["Your parcel is on its way to you."] * 2
     assert one.returncode in (0, -signal.SIGTERM)
+
+
+def test_feedback_names_an_answer_of_any_server(postgres):
+    """Also of one that has ended; what was said stands in the database redacted, and goes when feedback is deleted."""
+    address = f"{postgres}&index=answered"
+    Index.build(rejoinder.load("convert-small"), REPLIES, address)
+    message = "Where is my order? Write to ada@example.org"
+    log = FeedbackLog(address)
+    with served(address) as (one, ask), served(address) as (_, ask_other):
+        for _ in range(3):
+            answer = ask("/v1/replies", {"messages": [message], "k": 2})
+            recorded = ask_other("/v1/feedback", {"answer": answer["answer"], "chosen": 1})
+            assert recorded["chosen"] == 1
+        last = ask("/v1/replies", {"messages": [{"role": "user", "content": message}], "k": 2})["answer"]
+        one.send_signal(signal.SIGTERM)
+        one.wait(20)
+        assert ask_other("/v1/feedback", {"answer": last, "chosen": 1})["id"] == 4
+        kept = [row[0] for row in log.database.rows("SELECT content FROM answer")]
+        assert len(kept) == 4
+        assert not any("ada@" in text for text in kept)
+        log.delete(ids=[1])
+        assert log.database.rows("SELECT content FROM answer") == []
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ask_other("/v1/feedback", {"answer": last, "chosen": 1})
+        assert refused.value.code == 404
+    offered = ("Your parcel is on its way to you.", "We open at nine and close at six.")
+    for entry in log:
+        assert (set(entry.offered), entry.chosen) == (set(offered), offered[0])
+        assert entry.context == ("Where is my order? Write to <email>",)
+
+
+def test_shared_answers_go_after_a_day_and_when_there_are_too_many(postgres_store, monkeypatch):
+    Index.build(HashEncoder(), list(REPLIES), postgres_store)
+    shared = SharedAnswers(FeedbackLog(postgres_store))
+    names = [f"{number:032x}" for number in range(12)]
+    for name in names:
+        shared.add({name: RecentAnswer("first", ["Hi!"], [0], ["Hello."])})
+        shared.add({name: RecentAnswer("first", ["again"], [0], ["Hello."])})  # as after a failure
+    assert shared.find(names[0]) == ("first", ["Hi!"], [0], ["Hello."])
+    monkeypatch.setattr(shared_answers, "MOST_SHARED", 10)
+    shared.tidy()
+    kept = [name for name in names if shared.find(name)]
+    assert 0 < len(kept) <= 10
+    assert kept == names[-len(kept) :]
+    now = time.time()
+    monkeypatch.setattr(shared_answers.time, "time", lambda: now + 86_401)
+    assert not any(map(shared.find, names))
+    shared.tidy()
+    assert shared._log.database.rows("SELECT id FROM answer") == []
+
+
+def test_an_earlier_schema_is_brought_up_to_date_by_the_first_write(postgres_store):
+    Index.build(HashEncoder(), list(REPLIES), postgres_store)
+    with postgres_store._connections.connected() as connection:
+        connection.execute("DROP TABLE answer")
+        connection.execute("UPDATE format SET number = 1")
+    Index.open(postgres_store, HashEncoder())  # reading is as before
+    shared = SharedAnswers(FeedbackLog(postgres_store))
+    shared.add({"0" * 32: RecentAnswer("first", ["Hi!"], [0], ["Hello."])})
+    assert shared.find("0" * 32).messages == ["Hi!"]
+    assert Index.open(postgres_store, HashEncoder()).add(["New."]) == range(2, 3)
 
 
 def test_while_the_database_is_away_a_server_answers():

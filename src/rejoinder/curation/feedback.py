@@ -212,7 +212,8 @@ class FeedbackLog:
     ) -> Deleted:
         """Delete the entries to which all of what is given applies.
 
-        Examples that were learned from them go from the log of changes too. Without any condition
+        Examples that were learned from them go from the log of changes too, and all answers that
+        servers share. Without any condition
         all entries go, and all changes. Their bytes are overwritten. `before` is in seconds since
         1970. `erasure.erase` takes them from the index, too.
         """
@@ -222,6 +223,8 @@ class FeedbackLog:
             values = self._conditions(ids, before, source)
             contexts = _only_in(connection, values)
             count = connection.execute(_DELETE, values).rowcount
+            if self.database.is_shared:  # an answer does not say whose it was
+                connection.execute("DELETE FROM answer")
             if ids is None and before is None and source is None:
                 changes = connection.execute("DELETE FROM change").rowcount
             else:

@@ -22,6 +22,7 @@ from rejoinder.curation.tickets import ReusedKeyError
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import requests, responses
+from rejoinder.serving.answered import Answered
 from rejoinder.serving.background import Background
 from rejoinder.serving.bodies import json_route, on_http_error, on_validation_error
 from rejoinder.serving.changes import (
@@ -35,7 +36,7 @@ from rejoinder.serving.changes import (
 from rejoinder.serving.error_schema import describe_errors
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
 from rejoinder.serving.imitated import document_text
-from rejoinder.serving.recent_answers import RecentAnswers
+from rejoinder.serving.recent_answers import RecentAnswers, recent_answer
 from rejoinder.serving.responses import Metrics, json_answer, plain_response
 from rejoinder.serving.retries import PACE
 from rejoinder.serving.worker.answers import READ_ONLY, Answers, Question
@@ -184,9 +185,12 @@ class Api:
         self._given_worker = worker
         self._reloading = asyncio.Lock()
         self._ready = False
-        recent = RecentAnswers(settings.answers, workers=2 * settings.workers)
+        answered = Answered(
+            RecentAnswers(settings.answers, workers=2 * settings.workers),
+            is_shared=settings.sources.store.log().is_shared,
+        )
         self.background = Background(self.metrics.observe_failure)
-        self.changes = Changes(settings.sources, recent, self._anonymous, self.background)
+        self.changes = Changes(settings.sources, answered, self._anonymous, self.background)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object) -> AsyncIterator[None]:
@@ -257,7 +261,9 @@ class Api:
         self.metrics.observe_notes(answer.get("notes", ()))
         replies = [reply["text"] for reply in answer["replies"]]
         CURRENT.get().texts = {"messages": question.messages, "replies": replies}
-        name = self.changes.recent.add(body.index, question.messages, answer["replies"])
+        name = self.changes.answered.add(
+            recent_answer(body.index, question.messages, answer["replies"])
+        )
         return json_answer({**answer, "answer": name})
 
     async def embeddings(self, body: requests.EmbeddingsRequest) -> Any:

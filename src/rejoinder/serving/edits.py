@@ -6,6 +6,7 @@ answered from there.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,6 +18,7 @@ from rejoinder.curation.editing import Editor
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.learning import learn_chosen
 from rejoinder.curation.outcomes import Outcome
+from rejoinder.curation.shared_answers import RecentAnswer
 from rejoinder.curation.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.index import Index
@@ -143,6 +145,17 @@ def feedback(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool
                 is_choice = isinstance(result, dict) and result["chosen"] is not None
                 results[row] = result, at_once and is_choice
     return results
+
+
+def share(answers: Answers, requests: list[dict[str, RecentAnswer]]) -> list[None]:
+    """Let servers on other machines find answers by their ids."""
+    answers.shared.add(dict(itertools.chain.from_iterable(each.items() for each in requests)))
+    return [None] * len(requests)
+
+
+def find_shared(answers: Answers, names: list[str]) -> list[RecentAnswer | None]:
+    """Return answers of servers on other machines by their ids."""
+    return [answers.shared.find(name) for name in names]
 
 
 def learn(answers: Answers, requests: list[None]) -> list[None]:

@@ -1,6 +1,7 @@
-"""The latest answers by their ids, so that feedback need not send them again.
+"""The latest answers of a server by their ids, so that feedback need not send them again.
 
-They are in memory alone: of a conversation without feedback nothing is written to a disk.
+They are in memory alone. Over one folder nothing is written to a disk of a conversation without
+feedback; servers over one database share answers, see `curation.shared_answers`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import struct
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from rejoinder.curation.matching import NEWEST
+from rejoinder.curation.shared_answers import RecentAnswer
 from rejoinder.patterns import match_pattern
 
 RING_BYTES = 16 << 20  # of the answers of a worker that are alike in size; the oldest make room
@@ -24,15 +26,6 @@ LARGE = 4 << 10  # bytes from which an answer is among the large ones, which do 
 _HEADER = struct.Struct("<8sdI")  # number, time, bytes that follow
 _ID = match_pattern(r"([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{16})")
 _SUFFIX = ".answers"
-
-
-class RecentAnswer(NamedTuple):
-    """An answer that feedback may name."""
-
-    source: str  # "first" or "second", of those that the server has
-    messages: list[Any]  # the newest ones, which the log keeps
-    positions: list[int]
-    texts: list[str]
 
 
 class RecentAnswers:
@@ -55,14 +48,11 @@ class RecentAnswers:
         self._small = _Ring(folder, size)
         self._large = _Ring(folder, size)
 
-    def add(self, index: str, messages: Sequence[Any], replies: Sequence[dict[str, Any]]) -> str:
+    def add(self, answer: RecentAnswer) -> str:
         """Keep an answer for a while; return its id."""
-        positions = [reply["position"] for reply in replies]
-        texts = [reply["text"] for reply in replies]
-        content = msgspec.json.encode((index, messages, positions, texts))
-        if len(content) < LARGE:
-            return self._small.add(content)
-        return self._large.add(msgspec.json.encode((index, _newest(messages), positions, texts)))
+        content = msgspec.json.encode(answer)
+        ring = self._small if len(content) < LARGE else self._large
+        return ring.add(content)
 
     def get(self, name: str) -> RecentAnswer | None:
         """Return an answer by its id; None: there is none, or it was too long ago."""
@@ -122,11 +112,20 @@ class _Ring:
         return f"{self.name}{start:08x}{number.hex()}"
 
 
-def _newest(messages: Sequence[Any]) -> Sequence[Any]:
-    """Return the messages of a conversation of which the log keeps any."""
+def recent_answer(
+    source: str, messages: Sequence[Any], replies: Sequence[dict[str, Any]]
+) -> RecentAnswer:
+    """Return an answer as feedback needs it, with the messages of which the log keeps any."""
+    newest = list(messages)  # those of one author may be joined
     if all(isinstance(message, str) for message in messages):
-        return [message for message in messages if message.strip()][-NEWEST:]
-    return messages  # those of one author may be joined
+        newest = [message for message in messages if message.strip()][-NEWEST:]
+    positions = [reply["position"] for reply in replies]
+    return RecentAnswer(source, newest, positions, [reply["text"] for reply in replies])
+
+
+def is_answer_id(name: str) -> bool:
+    """Return whether a text may be the id of an answer."""
+    return _ID.fullmatch(name) is not None
 
 
 def _record(ring: mmap.mmap, start: int, number: bytes) -> bytes | None:

@@ -54,6 +54,7 @@ class LogDatabase(ABC):
     """
 
     failure: Exception | None = None  # of the last write, or of a file that is damaged
+    is_shared = False  # by servers that share no files; see `curation.shared_answers`
 
     @property
     @abstractmethod

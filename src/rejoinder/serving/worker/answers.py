@@ -19,6 +19,7 @@ from rejoinder.conversations import read_contexts
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Outcome, Recorded, Recorder
 from rejoinder.curation.patience import retried
+from rejoinder.curation.shared_answers import SharedAnswers
 from rejoinder.curation.tickets import Ticket
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.onnx import MANIFEST as ONNX
@@ -101,6 +102,7 @@ class Answers:
     classifier: IntentClassifier | OnnxIntents | None = None
     second: Answers | None = None  # of the index beside this one
     log: FeedbackLog = field(init=False)
+    shared: SharedAnswers = field(init=False)
     _recorder: Recorder = field(init=False)
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
     _stamps: Stamps = field(init=False)
@@ -113,6 +115,7 @@ class Answers:
 
     def __post_init__(self) -> None:
         self.log = FeedbackLog(self.index.store)
+        self.shared = SharedAnswers(self.log)
         self._recorder = Recorder(self.index, self.log)
         self._stamps = Stamps(self.index.store)
         self._stamp = self._stamps.latest()

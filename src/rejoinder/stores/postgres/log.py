@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.errors import BusyError
 from rejoinder.stores.log_database import TIMEOUT, LogDatabase, LogError, Values
 from rejoinder.stores.postgres.connections import Connections
-from rejoinder.stores.postgres.schema import find_format, make_schema
+from rejoinder.stores.postgres.schema import FORMAT, find_format, make_schema
 
 if TYPE_CHECKING:
     import psycopg
 
 _WRITING = 1  # of two advisory locks: that of the log's writers
 _PLACES = re.compile(r"\?|:([a-z]+)\b|%")
-_TABLES = ("entry", "reply", "change", "request", "setting")
+_TABLES = ("entry", "reply", "change", "request", "setting", "answer")
 
 
 class PostgresLog(LogDatabase):
     """The log of an index in PostgreSQL."""
 
+    is_shared = True
+
     def __init__(self, connections: Connections) -> None:
         self.connections = connections
-        self._exists = False
+        self._format = 0  # of the schema, as far as it is known
 
     @property
     def shown(self) -> str:
@@ -44,15 +46,18 @@ class PostgresLog(LogDatabase):
 
     def exists(self) -> bool:
         """Return whether the schema is there."""
-        if not self._exists:
+        if self._format < FORMAT:
             with self.connections.connected() as connection:
-                self._exists = bool(find_format(connection, self.connections.address))
-        return self._exists
+                self._format = find_format(connection, self.connections.address) or 0
+        return self._format > 0
 
     @contextlib.contextmanager
     def connected(self, *, create: bool = False) -> Iterator[LogConnection]:
-        """Yield a connection, which no other thread has meanwhile."""
-        if create and not self.exists():
+        """Yield a connection, which no other thread has meanwhile.
+
+        With `create` the schema is made, or brought to this version's format, first.
+        """
+        if create and not (self.exists() and self._format == FORMAT):
             with self.connections.transaction() as connection:
                 make_schema(connection, self.connections.address)
         with self.connections.connected() as connection:

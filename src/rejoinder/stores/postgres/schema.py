@@ -10,7 +10,7 @@ from rejoinder.stores.postgres.address import Address
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT = 1
+FORMAT = 2
 _TABLES = (
     "CREATE TABLE format (number integer NOT NULL)",
     # One row: the manifest, and how often anything but the log has changed.
@@ -58,7 +58,16 @@ _TABLES = (
       LANGUAGE sql IMMUTABLE
       AS $$ SELECT item::bigint FROM json_array_elements_text(list::json) AS item $$""",
 )
-_MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES,)
+_ANSWERS = (
+    # Not in the write-ahead log; see `curation.shared_answers`.
+    """CREATE UNLOGGED TABLE answer (
+      number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      id text NOT NULL UNIQUE,
+      time double precision NOT NULL,
+      content text NOT NULL
+    )""",
+)
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _ANSWERS)
 """What brings a schema from format 0, without tables, to 1, from 1 to 2, and so on."""
 
 
