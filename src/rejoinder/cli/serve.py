@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias
 
 import typer
 
@@ -115,9 +115,13 @@ def serve(
         "minimum_confidence": minimum_confidence,
         "workers": workers,
     }
-    listening = listen(host, port)
+    listening = reserve(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-    announce = partial(emit, {"url": address}, as_json, _text)
+
+    def announce() -> None:
+        begin_to_listen(listening)
+        emit({"url": address}, as_json, _text)
+
     if workers > 1:
         _run_workers(settings, workers, listening, announce)
     else:
@@ -204,15 +208,48 @@ def is_loopback(host: str) -> bool:
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; InputError: the address is not available."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    reserved = reserve(host, port)
+    begin_to_listen(reserved)
+    return reserved
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """Return a socket at an address, which refuses connections as yet.
+
+    So a balancer sends nothing to a server that is still opening its index.
+
+    Raises:
+        InputError: the address is not available.
+    """
+    is_ipv6 = ":" in host
+    reserved = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET)
+    if is_ipv6:
+        reserved.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    if os.name == "posix":  # elsewhere it means that others may take the address, too
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        reserved.bind((host, port))
     except (OSError, UnicodeError) as error:
-        number = getattr(error, "errno", None)
-        reason = error if number is None or number < 0 else os.strerror(number)
-        raise InputError(
-            f"cannot listen at {host}, port {port}: {reason}; take another --port or --host"
-        ) from None
+        reserved.close()
+        _refuse(host, port, error)
+    return reserved
+
+
+def begin_to_listen(reserved: socket.socket) -> None:
+    """Let connections come; InputError: another process has begun to do so at the same address."""
+    try:
+        reserved.listen(1024)
+    except OSError as error:
+        host, port, *_ = reserved.getsockname()
+        _refuse(host, port, error)
+
+
+def _refuse(host: str, port: int, error: Exception) -> NoReturn:
+    number = getattr(error, "errno", None)
+    reason = error if number is None or number < 0 else os.strerror(number)
+    raise InputError(
+        f"cannot listen at {host}, port {port}: {reason}; take another --port or --host"
+    ) from None
 
 
 def _text(result: Mapping[str, Any]) -> str:
