@@ -37,8 +37,11 @@ def test_the_commands_are_ours():
     )
     assert Path(program).name == "rejoinder"
     serving(words)
-    _, deployment, _ = loaded("kubernetes.yaml")
-    serving(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+    for deployment in (loaded("kubernetes.yaml")[1], loaded("kubernetes.servers.yaml")[0]):
+        serving(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+    (compose,) = loaded("compose.servers.yaml")
+    words = compose["services"]["one"]["command"]
+    serving([re.sub(r"\$\{INDEX:-(.*)\}", r"\1", word) for word in words])
 
 
 def test_variables_and_extras_are_known():
@@ -73,8 +76,11 @@ def test_metrics_are_measured():
         assert set(re.findall(r'(\w+)[=!]~?"', labels)) <= there[name]
 
 
-def test_probes_and_users_agree():
-    pod = loaded("kubernetes.yaml")[1]["spec"]["template"]["spec"]
+@pytest.mark.parametrize(
+    ("name", "place"), [("kubernetes.yaml", 1), ("kubernetes.servers.yaml", 0)]
+)
+def test_probes_and_users_agree(name, place):
+    pod = loaded(name)[place]["spec"]["template"]["spec"]
     container = pod["containers"][0]
     paths = {
         container[f"{kind}Probe"]["httpGet"]["path"]
@@ -85,9 +91,16 @@ def test_probes_and_users_agree():
     user = re.search(r"^USER (\d+):", TEXTS["Dockerfile"], re.MULTILINE)[1]
     assert user == str(pod["securityContext"]["runAsUser"])
     assert container["resources"]["limits"]["cpu"] == "2" == container["env"][-1]["value"]
-    (compose,) = loaded("compose.yaml")
-    service = compose["services"]["rejoinder"]
-    assert service["environment"]["OMP_NUM_THREADS"] == str(service["cpus"])
+
+
+@pytest.mark.parametrize(
+    ("name", "servers"), [("compose.yaml", ["rejoinder"]), ("compose.servers.yaml", ["one", "two"])]
+)
+def test_composed_services_agree(name, servers):
+    (compose,) = loaded(name)
+    for server in servers:
+        service = compose["services"][server]
+        assert service["environment"]["OMP_NUM_THREADS"] == str(service["cpus"])
     assert all(
         (DEPLOY / each["file"]).is_file() for each in compose["configs"].values() if "file" in each
     )
