@@ -1,5 +1,6 @@
 """A PostgreSQL server of this machine whose processes a test kills, and another one that follows it."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -17,7 +18,7 @@ class Cluster:
     def __init__(self, folder, settings=""):
         server = get_server(str(folder), cleanup_mode=None)
         server.cleanup()
-        self.folder, self._user, self._programs = Path(folder), server.system_user, server.bin_path
+        self.folder, self.user, self._programs = Path(folder), server.system_user, server.bin_path
         self._run("pg_ctl", "stop", "-m", "fast", "-w")
         with (self.folder / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write(settings)
@@ -26,12 +27,12 @@ class Cluster:
     def standby(self, folder):
         """Return another server, which follows this one."""
         other = object.__new__(Cluster)
-        other.folder, other._user, other._programs = Path(folder), self._user, self._programs
+        other.folder, other.user, other._programs = Path(folder), self.user, self._programs
         other.folder.mkdir(mode=0o700)
-        if self._user is not None:
-            shutil.chown(other.folder, self._user)
+        if self.user is not None:
+            shutil.chown(other.folder, self.user)
         arguments = ("-D", str(folder), "-h", str(self.folder), "-U", "postgres", "-R", "-c", "fast")
-        pgexec("pg_basebackup", arguments, self._programs, user=self._user)
+        pgexec("pg_basebackup", arguments, self._programs, user=self.user)
         for name in ("log", ".s.PGSQL.5432.lock"):  # of the other one's socket, which lies in its folder
             (other.folder / name).unlink(missing_ok=True)
         with (other.folder / "postgresql.conf").open("a", encoding="utf-8") as file:
@@ -44,11 +45,20 @@ class Cluster:
         """The process that starts all others."""
         return int((self.folder / "postmaster.pid").read_text().split()[0])
 
-    def start(self):
-        """Start it; wait until it takes connections."""
+    def is_running(self):
+        """Return whether that process is there."""
+        return (self.folder / "postmaster.pid").exists() and Path("/proc", str(self.pid)).exists()
+
+    def start(self, under=()):
+        """Start it, by a command of root's if one is given; wait until it takes connections."""
+        options = ("-w", "-l", str(self.folder / "log"), "-o", f'-h "" -k {self.folder}')
         for _ in range(50):
             try:
-                self._run("pg_ctl", "start", "-w", "-l", str(self.folder / "log"), "-o", f'-h "" -k {self.folder}')
+                if under:
+                    command = (*under, self._programs / "pg_ctl", "start", "-D", self.folder, *options)
+                    subprocess.run(command, check=True, timeout=60, stdout=subprocess.DEVNULL)
+                else:
+                    self._run("pg_ctl", "start", *options)
             except subprocess.CalledProcessError:  # processes of one that was killed have not yet ended
                 time.sleep(0.1)
             else:
@@ -76,11 +86,9 @@ class Cluster:
     def stop(self):
         """End it, whatever its clients do."""
         if (self.folder / "postmaster.pid").exists():
-            try:
+            with contextlib.suppress(subprocess.CalledProcessError):  # it was killed
                 self._run("pg_ctl", "stop", "-m", "immediate", "-w")
-            except subprocess.CalledProcessError:  # it was killed
-                pass
 
     def _run(self, program, verb, *options):
         arguments = (verb, "-D", str(self.folder), *options)
-        pgexec(program, arguments, self._programs, user=self._user, timeout=60)
+        pgexec(program, arguments, self._programs, user=self.user, timeout=60)

@@ -3,11 +3,14 @@
 The servers are real: PostgreSQL with pgvector of a package, and milvus-lite.
 """
 
+import contextlib
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 import numpy as np
@@ -361,3 +364,59 @@ def test_no_kill_of_two_writers_loses_what_was_acknowledged(postgres, postgres_s
         added = {reply.text for change in changes(FeedbackLog(index.store).database, None, token=index.manifest.change)
                  for reply in change.after.values() if reply}  # fmt: skip
         assert added == texts - set(A)
+
+
+@contextlib.contextmanager
+def small_disk(place, user):
+    """Mount a disk of 16 MB."""
+    place.mkdir(exist_ok=True)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", place], check=False).returncode:
+        pytest.skip("may not mount a small disk")
+    try:
+        shutil.chown(place, user)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@pytest.fixture
+def cluster():
+    """A server whose folder is root's to change."""
+    if sys.platform != "linux" or os.getuid() != 0:
+        pytest.skip("needs the rights of root on Linux")
+    made = pytest.importorskip("tests.postgres_cluster").Cluster
+    with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        server = made(f"{folder}/server", "min_parallel_table_scan_size = 0\n")
+        yield server
+        server.stop()
+
+
+def test_a_full_disk_is_named_and_costs_nothing(cluster):
+    disk = cluster.folder.with_name("disk")
+    address = f"postgresql://postgres@/postgres?host={cluster.folder}&index=full"
+    with small_disk(disk, cluster.user):
+        index = Index.build(HashEncoder(), A, address)
+        with index.store._connections.connected() as connection:
+            connection.execute(f"CREATE TABLESPACE small LOCATION '{disk}'")
+            connection.execute("ALTER DATABASE postgres SET default_tablespace = small")
+        index.store._connections.close()
+        with pytest.raises(OSError, match=r"No space left on device: 'postgresql://.*index=full'"):
+            index.add(os.urandom(2000).hex() for _ in range(5000))
+        assert answers(Index.open(address, HashEncoder(), verify=True)) == answers(index)
+        assert index.add(B) == range(9, 14)
+        assert len(segments_of(index)) == 2
+        cluster.stop()
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs util-linux")
+def test_graphs_are_made_where_processes_share_little_memory(cluster):
+    """As in a container of Docker, which has 64 MB of it."""
+    address = f"postgresql://postgres@/postgres?host={cluster.folder}&index=narrow"
+    index = Index.build(HashEncoder(), [f"reply {i}" for i in range(300)], address)
+    cluster.stop()
+    small = "mount -t tmpfs -o size=16m,mode=1777 tmpfs /dev/shm"
+    own = f'exec setpriv --reuid {cluster.user} --clear-groups "$0" "$@"'
+    cluster.start(under=("unshare", "--mount", "sh", "-c", f"{small} && {own}"))
+    index.approximate(0.9)
+    assert "could not resize shared memory segment" in (cluster.folder / "log").read_text()
+    assert Index.open(address, HashEncoder()).manifest.approximate is not None

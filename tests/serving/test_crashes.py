@@ -1,7 +1,6 @@
 """Servers and their database are killed while people give feedback and add replies: nothing that was told is lost."""
 
 import json
-import os
 import random
 import signal
 import socket
@@ -39,20 +38,16 @@ class Server:
             self.port = taken.getsockname()[1]
         self.process = None
 
+    def restart(self):
+        """Start it; again, if its database is not there yet."""
+        self.start()
+        while not self.process.stdout.readline():  # the line that says where it listens
+            self.process.wait(20)
+            self.start()
+
     def start(self):
         command = [sys.executable, "-m", "rejoinder", "serve", self.address, "--port", str(self.port), "--json"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-    def is_ready(self):
-        """Wait until it is ready; return whether it has become so."""
-        return bool(self.process.stdout.readline())
-
-    def restart(self):
-        """Start it until it is ready: without its database it ends with an error."""
-        self.start()
-        while not self.is_ready():
-            self.process.wait(20)
-            self.start()
 
     def kill(self, how=signal.SIGKILL):
         self.process.send_signal(how)
@@ -75,6 +70,10 @@ class Client(threading.Thread):
         self.number, self.servers = number, servers
         self.replies, self.feedback, self.refused, self.over = [], [], 0, threading.Event()
 
+    def end(self):
+        self.over.set()
+        self.join(60)
+
     def run(self):
         turn = 0
         while not self.over.is_set():
@@ -91,6 +90,35 @@ class Client(threading.Thread):
             except (OSError, HTTPException):  # refused, or cut off: nobody knows whether it was done
                 self.refused += 1
                 time.sleep(0.05)
+
+
+def kill(what, cluster, server, rng):
+    """Kill the database, all of it or one of its processes, or a server, or both; start again what has ended."""
+    if what != "server":
+        rng.choice((cluster.kill, cluster.crash))()
+    if what != "database":
+        server.kill()
+    if not cluster.is_running():
+        cluster.start()
+    if what != "database":
+        server.restart()
+
+
+def check_kept(address, clients):
+    """What was acknowledged is there, once, and the log of changes agrees with the index."""
+    index = opened(address)
+    texts = {reply.text for _, reply in index}
+    log = FeedbackLog(index.store)
+    logged = [entry.context[0] for entry in log]
+    for client in clients:
+        assert set(client.replies) <= texts
+        assert set(client.feedback) <= set(logged)
+        assert client.replies
+        assert client.feedback
+    assert len(set(logged)) == len(logged)
+    made = changes(log.database, None, token=index.manifest.change)
+    added = {reply.text for change in made for reply in change.after.values() if reply}
+    assert added == texts - set(REPLIES)
 
 
 @pytest.fixture
@@ -111,39 +139,19 @@ def test_killed_servers_and_databases_lose_nothing_that_was_acknowledged(place, 
             server.restart()
         for client in clients:
             client.start()
-        for kill in range(kills):
-            before = [len(client.feedback) for client in clients]
+        for turn in range(kills):
+            before = sum(len(client.feedback) for client in clients)
             time.sleep(rng.uniform(0.05, 0.6))
-            if kill % 3 in (0, 2):
-                rng.choice((cluster.kill, cluster.crash))()
-            if kill % 3 in (1, 2):
-                servers[kill % 2].kill()
-                servers[kill % 2].start()
-            if not (cluster.folder / "postmaster.pid").exists() or not os.path.exists(f"/proc/{cluster.pid}"):
-                cluster.start()
-            if kill % 3 in (1, 2) and not servers[kill % 2].is_ready():
-                servers[kill % 2].restart()
+            kill(("database", "server", "both")[turn % 3], cluster, servers[turn % 2], rng)
             index = opened(address)
             texts = [reply.text for _, reply in index]
             assert len(set(texts)) == len(texts)
             assert index.search([[REPLIES[7]]], 1)[0][0].text == REPLIES[7]
-            until(lambda before=before: any(len(c.feedback) > n for c, n in zip(clients, before, strict=True)))
+            until(lambda before=before: sum(len(client.feedback) for client in clients) > before)
         for client in clients:
-            client.over.set()
-            client.join(60)
+            client.end()
         time.sleep(0.5)
-        index = opened(address)
-        texts = {reply.text for _, reply in index}
-        log = FeedbackLog(index.store)
-        logged = [entry.context[0] for entry in log]
-        for client in clients:
-            assert set(client.replies) <= texts
-            assert set(client.feedback) <= set(logged)
-            assert client.replies
-            assert client.feedback
-        assert len(set(logged)) == len(logged)
-        made = changes(log.database, None, token=index.manifest.change)
-        assert {reply.text for change in made for reply in change.after.values() if reply} == texts - set(REPLIES)
+        check_kept(address, clients)
     finally:
         for server in servers:
             if server.process is not None:
@@ -173,13 +181,9 @@ def test_a_standby_takes_over_from_a_primary_that_is_lost(place):
         told = [(len(client.replies), len(client.feedback)) for client in clients]
         until(lambda: all(len(c.replies) > n[0] and len(c.feedback) > n[1] for c, n in zip(clients, told, strict=True)))
         for client in clients:
-            client.over.set()
-            client.join(60)
+            client.end()
         assert searching < 10
-        index = Index.open(f"postgresql://postgres@/postgres?host={standby.folder}&index=followed", verify=True)
-        assert {text for client in clients for text in client.replies} <= {reply.text for _, reply in index}
-        logged = {entry.context[0] for entry in FeedbackLog(index.store)}
-        assert {text for client in clients for text in client.feedback} <= logged
+        check_kept(f"postgresql://postgres@/postgres?host={standby.folder}&index=followed", clients)
     finally:
         if server.process is not None:
             server.kill()

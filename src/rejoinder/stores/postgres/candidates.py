@@ -30,6 +30,7 @@ from rejoinder.stores.scan import Rows
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg import sql
 
 LINKS = 16  # of a row in the graph; twice as many in its lowest layer
 _MEMORY = (64 << 20, 4 << 30)  # bytes for making a graph, at least and at most
@@ -141,6 +142,25 @@ def _build_graph(connection: psycopg.Connection[Any], segment: SegmentTable) -> 
         index = sql.Identifier(f"{segment.record.name}-{name}")
         connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(index))
         made = sql.SQL("CREATE INDEX {} ON {} USING {}")
-        connection.execute(made.format(index, table, sql.SQL(method)))
+        _execute_in_one_process_if_need_be(connection, made.format(index, table, sql.SQL(method)))
     connection.execute(sql.SQL("ANALYZE {}").format(table))
     connection.execute("RESET maintenance_work_mem")
+
+
+def _execute_in_one_process_if_need_be(
+    connection: psycopg.Connection[Any], statement: sql.Composed
+) -> None:
+    """Run a statement, again without parallel workers if these find no room in shared memory.
+
+    A container of Docker has 64 MB of it unless `shm_size` says otherwise.
+    """
+    from psycopg.errors import DiskFull
+
+    try:
+        connection.execute(statement)
+    except DiskFull as error:
+        if "shared memory" not in (error.diag.message_primary or ""):
+            raise
+        connection.execute("SET max_parallel_maintenance_workers = 0")
+        connection.execute(statement)
+        connection.execute("RESET max_parallel_maintenance_workers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -94,9 +95,10 @@ class Connections:
 
         while (found := self._idle.take(self.address.schema)) is not None:
             connection, schema = found
+            if _has_been_told(connection):
+                connection.close()
+                continue
             try:
-                # without a round trip: whether the server has closed it meanwhile
-                connection.pgconn.consume_input()
                 if schema != self.address.schema:
                     self._enter(connection)
                 if connection.adapters.types.get("vector") is None:  # they may have been made since
@@ -134,6 +136,13 @@ class Connections:
             connection.close()
             raise
         return connection
+
+
+def _has_been_told(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether an idle connection's server has sent something: as a rule, that it ends."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def make_extension(connection: psycopg.Connection[Any], shown: object) -> None:
