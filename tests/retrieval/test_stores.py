@@ -33,6 +33,7 @@ from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.stores.address import store_of
 from rejoinder.stores.milvus import EMBEDDED, MilvusStore
 from rejoinder.stores.names import CALIBRATION
+from rejoinder.stores.postgres import candidates
 from rejoinder.stores.postgres.store import PostgresStore
 from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
@@ -140,7 +141,9 @@ def test_it_learns_is_edited_and_undone_as_a_folder_is(tmp_path, place):
     assert any("new wording" in str(reply.learned) for _, reply in index)
 
 
-def test_a_large_one_is_searched_by_the_database(tmp_path, place):
+@pytest.mark.parametrize("few", [candidates.FEW, 0])  # rows that pass a filter, and need no graph
+def test_a_large_one_is_searched_by_the_database(tmp_path, place, few, monkeypatch):
+    monkeypatch.setattr(candidates, "FEW", few)
     texts = [Candidate(f"reply {i}", {"half": i % 2, "rare": i % 100}) for i in range(1500)]
     folder, index = both(tmp_path, place, texts)
     queries = [[f"reply {i}"] for i in range(0, 1500, 50)] + [["another"], ["text"]]

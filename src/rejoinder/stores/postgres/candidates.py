@@ -1,8 +1,8 @@
 """Graphs (HNSW) of pgvector, of vectors in half precision, that name the candidates of a search.
 
-The search effort is pgvector's `ef_search`. Where a filter lets few rows pass, pgvector goes on in
-the graph until enough do, or PostgreSQL finds them by the index of their fields, whichever its
-planner takes for cheaper.
+The search effort is pgvector's `ef_search`. Where a filter lets many rows pass, pgvector goes on in
+the graph until enough do; where it lets few pass, PostgreSQL finds them by the index of their
+fields, and compares all of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-LINKS = 16  # of a row in the graph; twice as many in its lowest layer
+LINKS = 32  # of a row in the graph; twice as many in its lowest layer
+FEW = 20_000  # rows that pass a filter, which are then compared one by one
 _MEMORY = (64 << 20, 4 << 30)  # bytes for making a graph, at least and at most
 _MOST_NUMBERS = 4000  # of a vector in a graph of half precision
 # Compiling a query (`jit`) takes longer than any search.
@@ -91,13 +92,16 @@ class PostgresCandidates(DatabaseCandidates):
         if len(gone := left_out(rows)):
             conditions.append(sql.SQL("row != ALL({})").format(sql.Placeholder("gone")))
             values["gone"] = gone.tolist()
+        distance = sql.SQL("(vector::halfvec({size})) <#> (%(query)s::halfvec({size}))")
+        if rows.conditions is not None and rows.present <= FEW:
+            distance = sql.SQL("vector <#> %(query)s")  # there is no graph of these
         statement = sql.SQL(
             "SELECT row, line, vector, response FROM {table} WHERE {conditions} "
-            "ORDER BY (vector::halfvec({size})) <#> (%(query)s::halfvec({size})) LIMIT %(count)s"
+            "ORDER BY {distance} LIMIT %(count)s"
         ).format(
             table=sql.Identifier(segment.record.name),
             conditions=sql.SQL(" AND ").join(conditions),
-            size=sql.Literal(segment.size),
+            distance=distance.format(size=sql.Literal(segment.size)),
         )
         return segment.rows_from(asked.execute(statement, values, binary=True).fetchall())
 
@@ -136,7 +140,7 @@ def _build_graph(connection: psycopg.Connection[Any], segment: SegmentTable) -> 
     connection.execute(f"SET maintenance_work_mem = '{memory >> 10}kB'")
     graph = (
         f"hnsw ((vector::halfvec({size})) halfvec_ip_ops) "
-        f"WITH (m = {LINKS}, ef_construction = {max(EF_CONSTRUCTION, 4 * LINKS)})"
+        f"WITH (m = {LINKS}, ef_construction = {max(EF_CONSTRUCTION, 2 * LINKS)})"
     )
     for name, method in (("fields", "gin (fields)"), ("graph", graph)):
         index = sql.Identifier(f"{segment.record.name}-{name}")
