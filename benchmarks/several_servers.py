@@ -3,7 +3,7 @@
 They have the same replies and get the same conversations, on this machine, with the load generator
 and PostgreSQL beside them: the cores are shared. Clients are spread evenly, as a balancer would.
 Then replies are added through one of the servers, and each of the others is asked until it finds
-them.
+them; and a hundred replies a second are added beside a hundred searches a second.
 
     python benchmarks/several_servers.py
 """
@@ -25,9 +25,11 @@ from typing import Any
 
 from common import write_result
 from encoding import chat
-from serving import TURNS, K, Load, Server, build, load, ours, serving
+from serving import HEADER, TURNS, Connection, K, Load, Server, build, load, ours, serving
 
 CHANGES = 20
+RATE = 100  # additions, and searches, a second
+ADDING = 16  # connections
 
 
 def main() -> None:
@@ -67,6 +69,8 @@ def main() -> None:
                 result[name] = fastest(servers, contexts, options)
                 if count > 1:
                     result[name]["seen_ms"] = seen(servers)
+                if count != 4:
+                    result[name]["changing"] = changing(servers, contexts, options.seconds)
             print(name, result[name], flush=True)
         server.cleanup()
     write_result("several_servers", {**vars(options), "servers": result})
@@ -115,6 +119,42 @@ def seen(servers: Sequence[Server]) -> dict[str, float]:
                 time.sleep(0.01)
         taken.append(1000 * (time.perf_counter() - start))
     return {"median": statistics.median(taken), "most": max(taken)}
+
+
+def changing(
+    servers: Sequence[Server], contexts: Sequence[Sequence[str]], seconds: float
+) -> dict[str, float]:
+    """Return additions a second that were acknowledged, and their milliseconds and a search's."""
+    taken: list[float] = []
+
+    async def add(port: int, first: int) -> None:
+        one = Connection(*await asyncio.open_connection("127.0.0.1", port))
+        begin = time.perf_counter()
+        for number in range(first, round(RATE * seconds), ADDING):
+            await asyncio.sleep(begin + number / RATE - time.perf_counter())
+            body = json.dumps(
+                {"candidates": [f"Drawer {number} holds spare part {port}."]}
+            ).encode()
+            start = time.perf_counter()
+            if start > begin + seconds:
+                break
+            header = HEADER.replace("replies", "candidates").format(len(body))
+            if await one.ask(header.encode() + body) == 201:
+                taken.append(1000 * (time.perf_counter() - start))
+        one.writer.close()
+
+    async def both() -> Load:
+        adding = asyncio.gather(*(add(servers[i % len(servers)].port, i) for i in range(ADDING)))
+        searches = await load(servers[-1].port, contexts, ADDING, seconds, RATE)
+        await adding
+        return searches
+
+    facts = asyncio.run(both()).facts()
+    return {
+        "a_second": len(taken) / seconds,
+        "ms": statistics.median(taken),
+        "search_ms": facts["p50_ms"],
+    }
 
 
 def ask(server: Server, path: str, body: dict[str, Any]) -> Any:
