@@ -3,6 +3,8 @@
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from contextlib import nullcontext
@@ -52,6 +54,37 @@ class Notes(Display):
 
 def made(examples, folder, **sections):
     return prepare(recipe(examples, **sections), folder)
+
+
+NO_PANDAS = """
+import sys
+from pathlib import Path
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        assert name != "pandas", "tokenising imports pandas"
+
+sys.meta_path.insert(0, Refused())
+from rejoinder.text.history import HistoryText
+from rejoinder.text.vocabulary_building import build_subwords
+from rejoinder.training.data.tokens import Encode, build_store, read_texts
+
+data, store = sys.argv[1:]
+[texts] = read_texts(data, "train")
+encode = Encode(build_subwords(texts[0] * 2, minimum_count=1), 8, HistoryText(2, apart=True))
+print(len(build_store(Path(store), data, "train", encode)))
+"""
+
+
+def test_tokenising_does_not_wait_for_pandas(tmp_path):
+    """pyarrow imports it where it is installed, as soon as an array becomes NumPy's: a second a process."""
+    examples = [Example((f"hello {at}", "how are you"), "fine thanks") for at in range(5)]
+    write_examples(examples, tmp_path / "data/train-00000.parquet")
+    words = [sys.executable, "-c", NO_PANDAS, tmp_path / "data", tmp_path / "store"]
+
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "5\n", done.stderr
 
 
 def test_a_model_that_reads_more_than_the_data_holds_is_told(tmp_path):

@@ -67,13 +67,15 @@ class HistoryText:
         return " ".join(text for _, text in self.texts(context))
 
     def _read(self, context: Context) -> tuple[list[str], list[str]]:
-        earlier = [message for message in context[:-1] if message.strip()]
         persona: list[str] = []
-        if self.persona_first:
-            stated = [message for message in earlier if _PERSONA.match(message)]
-            persona = [_PERSONA.sub(" ", message).strip() for message in stated]
-            earlier = [message for message in earlier if not _PERSONA.match(message)]
-        spoken = earlier[::-1][: self.messages]
+        earlier: list[str] = []
+        for message in context[:-1]:
+            # most messages name no persona, which costs less to find out than a match
+            if self.persona_first and PERSONA in message and _PERSONA.match(message):
+                persona.append(_PERSONA.sub(" ", message).strip())
+            elif message and not message.isspace():
+                earlier.append(message)
+        spoken = earlier[: -self.messages - 1 : -1]
         if self.numbered:
             spoken = [f"{number}: {message}" for number, message in enumerate(spoken)]
         return [*filter(None, persona)], spoken

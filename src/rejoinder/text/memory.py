@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,7 +47,9 @@ class Remembered:
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
             ids, lengths = self._tokenizer.encode_ragged(new, max_length)
-            known.update(zip(new, np.split(ids, np.cumsum(lengths)[:-1]), strict=True))
-        pieces = [known[text] for text in texts]
-        lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
-        return np.concatenate([np.empty(0, np.int32), *pieces]), lengths
+            starts = [0, *np.cumsum(lengths).tolist()]
+            pieces = (ids[start:end] for start, end in itertools.pairwise(starts))
+            known.update(zip(new, pieces, strict=True))
+        found = [known[text] for text in texts]
+        lengths = np.fromiter(map(len, found), np.int32, len(found))
+        return np.concatenate([np.empty(0, np.int32), *found]), lengths

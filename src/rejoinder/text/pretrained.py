@@ -115,9 +115,8 @@ class Pretrained:
             encodings = self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
         pieces = [encoding.ids[:max_length] for encoding in encodings]
         lengths = np.fromiter(map(len, pieces), dtype=np.int32, count=len(pieces))
-        ids = np.fromiter(
-            (each for piece in pieces for each in piece), dtype=np.int32, count=int(lengths.sum())
-        )
+        flat = itertools.chain.from_iterable(pieces)
+        ids = np.fromiter(flat, dtype=np.int32, count=int(lengths.sum()))
         return ids, lengths
 
     def save(self, path: str | Path) -> None:

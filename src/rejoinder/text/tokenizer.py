@@ -55,11 +55,12 @@ def encode_messages(tokenizer: Tokenizer, texts: Sequence[str], max_length: int)
     ids, lengths = tokenizer.encode_ragged(
         [text if len(text) <= 2 * room else f"{text[:room]} {text[-room:]}" for text in texts]
     )
-    kept = np.minimum(lengths, max_length)
-    tails = np.where(lengths > max_length, max_length // 2, 0)
-    ends = np.cumsum(lengths, dtype=np.int64)
-    starts = np.stack([ends - lengths, ends - tails], axis=1)
-    return ids[ranges(starts.ravel(), np.stack([kept - tails, tails], axis=1).ravel())], kept
+    long = np.flatnonzero(lengths > max_length)
+    ends = np.cumsum(lengths, dtype=np.int64)[long]
+    # the middles are few, so that most ids are copied as they are
+    extra = lengths[long] - max_length
+    middles = ranges(ends - max_length // 2 - extra, extra)
+    return np.delete(ids, middles), np.minimum(lengths, max_length)
 
 
 def too_long(

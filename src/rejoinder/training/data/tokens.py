@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rejoinder.arrays import Column, Ids, Joined, ranges
+from rejoinder.conversations import Context
 from rejoinder.corpora.forms.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
@@ -226,45 +227,46 @@ class Encode:
         """Yield ids and lengths of a piece of the examples, some thousand examples at a time."""
         for batch in read_piece(piece, (*_COLUMNS, *_LISTS) if self.given else _COLUMNS):
             wrong = [_wrong_candidates(batch)] if self.given else []
+            contexts = batch.column("context").to_pylist()
             if self.dialogue is None:
-                texts = [*_newest_and_response(batch), *wrong]
+                texts = [*_newest_and_response(contexts, batch), *wrong]
                 sides = [encode_messages(self.tokenizer, side, self.max_length) for side in texts]
                 if self.history is not None:
-                    found = [
-                        self.history.texts(context)
-                        for context in batch.column("context").to_pylist()
-                    ]
-                    sides[2:2] = self._histories(found)
+                    sides[2:2] = self._histories(contexts)
                 yield sides
             else:
-                contexts = batch.column("context").to_pylist()
                 responses = batch.column("response").to_pylist()
                 yield [
                     self.dialogue.contexts(contexts),
                     *map(self.dialogue.responses, [responses, *wrong]),
                 ]
 
-    def _histories(self, found: Sequence[Sequence[tuple[int, str]]]) -> Sides:
-        """Return the tokens of all texts of some histories, and the slots of each history."""
+    def _histories(self, contexts: Sequence[Context]) -> Sides:
+        """Return the tokens of all texts of some contexts' histories, and each history's slots."""
         assert self.history is not None
-        texts = self.history.encode(
-            self.tokenizer, [text for each in found for _, text in each], self.max_length
-        )
-        slots = np.array([slot for each in found for slot, _ in each], np.int32)
-        return [texts, (slots, np.array(list(map(len, found)), np.int32))]
+        texts: list[str] = []
+        slots: list[int] = []
+        counts: list[int] = []
+        for context in contexts:  # one by one: a million pairs at once keep the collector busy
+            found = self.history.texts(context)
+            counts.append(len(found))
+            for slot, text in found:
+                slots.append(slot)
+                texts.append(text)
+        encoded = self.history.encode(self.tokenizer, texts, self.max_length)
+        return [encoded, (np.array(slots, np.int32), np.array(counts, np.int32))]
 
 
-def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
-    contexts = batch.column("context")
-    offsets = contexts.offsets.to_numpy()
-    if (offsets[1:] == offsets[:-1]).any():
+def _newest_and_response(
+    contexts: Sequence[Sequence[str]], batch: pa.RecordBatch
+) -> list[list[str]]:
+    """Return the newest messages and the responses of a batch, whose contexts are given."""
+    # lists, since `to_numpy` of their offsets imports pandas where it is installed: a second
+    if not all(contexts):
         raise InputError(
             "an example has an empty context; every example needs at least one message"
         )
-    return [
-        contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist(),
-        batch.column("response").to_pylist(),
-    ]
+    return [[context[-1] for context in contexts], batch.column("response").to_pylist()]
 
 
 def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
@@ -293,7 +295,8 @@ def _check_equal_lengths(lengths: set[int]) -> None:
 
 def read_texts(data: str | Path, split: Split) -> Iterator[list[list[str]]]:
     """Yield newest messages and responses, some thousands at a time."""
-    return map(_newest_and_response, read_columns(data, split, _COLUMNS))
+    for batch in read_columns(data, split, _COLUMNS):
+        yield _newest_and_response(batch.column("context").to_pylist(), batch)
 
 
 def build_store(
