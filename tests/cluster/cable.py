@@ -60,5 +60,6 @@ def carry(ends):
 
 if __name__ == "__main__":
     both = [end(process, name) for process, name in zip(sys.argv[1::2], sys.argv[2::2], strict=True)]
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     carry(both)
