@@ -8,14 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-NETWORK = "10.77.0"
+PREFIX = "10.77.0"
 WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 ENTER = ("--net", "--pid", "--mount", "--uts", "--ipc")
-NAMES = "".join(f"{NETWORK}.{number} node{number}\\n" for number in range(1, 10))
+NAMES = "".join(f"{PREFIX}.{number} node{number}\\n" for number in range(1, 10))
 NODE = " && ".join(
     [
         "mount -t tmpfs tmpfs /dev/shm",
@@ -44,6 +43,15 @@ def lacking():
     return "namespaces are not allowed here" if trial.returncode else ""
 
 
+def stop(process):
+    """End a process, again if need be."""
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+
+
 class Space:
     """A process in namespaces of its own, which all end with it."""
 
@@ -70,8 +78,7 @@ class Space:
 
     def end(self):
         """End every process in here."""
-        self._held.kill()
-        self._held.wait()
+        stop(self._held)
 
 
 class Node(Space):
@@ -80,7 +87,7 @@ class Node(Space):
     def __init__(self, number, switch):
         super().__init__(NODE, f"node{number}")
         self.number = number
-        self.address = f"{NETWORK}.{number}"
+        self.address = f"{PREFIX}.{number}"
         self._switch = switch
         self._port = f"port{number}"
         script = Path(__file__).with_name("cable.py")
@@ -120,18 +127,27 @@ class Node(Space):
     def end(self):
         """End its processes and take its cable away."""
         super().end()
-        self._cable.kill()
-        self._cable.wait()
+        stop(self._cable)
 
 
-@contextmanager
-def nodes(count):
-    """Make a network of so many nodes; all that they run ends with it."""
-    with ExitStack() as stack:
-        switch = Space(BRIDGE, "switch")
-        stack.callback(switch.end)
-        made = []
-        for number in range(1, count + 1):
-            made.append(Node(number, switch))
-            stack.callback(made[-1].end)
-        yield made
+class Network:
+    """A bridge, and nodes by their numbers. A context manager, with which all that runs there ends."""
+
+    def __init__(self):
+        self._nodes = {}
+
+    def __enter__(self):
+        self._switch = Space(BRIDGE, "switch")
+        return self
+
+    def __exit__(self, *_):
+        for space in (*self._nodes.values(), self._switch):
+            space.end()
+
+    def __getitem__(self, number):
+        return self._nodes[number]
+
+    def add(self, number):
+        """Add a node, in the place of one that has ended."""
+        self._nodes[number] = Node(number, self._switch)
+        return self._nodes[number]
