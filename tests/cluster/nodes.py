@@ -148,6 +148,8 @@ class Network:
         return self._nodes[number]
 
     def add(self, number):
-        """Add a node, in the place of one that has ended."""
+        """Add a node, in the place of an earlier one of this number."""
+        if number in self._nodes:
+            self._nodes[number].end()
         self._nodes[number] = Node(number, self._switch)
         return self._nodes[number]

@@ -22,7 +22,8 @@ from tests.training.tiny import recipe
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "nothing is lacking")
 PYTHON = sys.executable
 RAY_SECONDS = 240  # until Ray has given up a node, and the others have done its work
-SETTINGS = {
+ENVIRONMENT = {
+    **os.environ,
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
     "OMP_NUM_THREADS": "1",
@@ -60,18 +61,22 @@ class RayNetwork(Network):
     address = f"{PREFIX}.1:6379"
 
     def join(self, number):
-        """Add a node of one CPU to the cluster."""
-        node = self.add(number)
-        head = ("--head", "--port", "6379", "--include-dashboard", "false")
-        place = ("--node-ip-address", node.address, "--num-cpus", "1", "--object-store-memory", "80000000")
-        joining = head if number == 1 else ("--address", self.address)
-        command = (PYTHON, "-m", "ray.scripts.scripts", "start", *joining, *place, "--block")
-        process = node.start("nice", *command, env={**os.environ, **SETTINGS}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for line in process.stdout:
-            if "runtime started" in line:
-                threading.Thread(target=process.stdout.read, daemon=True).start()
-                return node
-        raise AssertionError(f"node {number} has not joined")
+        """Add a node of one CPU to the cluster; a busy machine may need several tries."""
+        place = ("--num-cpus", "1", "--object-store-memory", "80000000", "--block")
+        joining = ("--head", "--port", "6379", "--include-dashboard", "false") if number == 1 else ("--address", self.address)
+        for _ in range(3):
+            node = self.add(number)
+            process = node.start(
+                "nice", PYTHON, "-m", "ray.scripts.scripts", "start", *joining, "--node-ip-address", node.address, *place,
+                env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            said = []
+            for line in process.stdout:
+                if "runtime started" in line:
+                    threading.Thread(target=process.stdout.read, daemon=True).start()
+                    return node
+                said.append(line)
+        raise AssertionError("".join(said))
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +117,7 @@ def files(tmp_path_factory):
         write_examples(examples, folder / "examples" / f"{name}.parquet")
     save_recipe(recipe(folder / "examples"), folder / "recipe.toml")
     for job in JOBS:
-        subprocess.run(command(job, folder, "here"), env={**os.environ, **SETTINGS}, cwd=folder, check=True)
+        subprocess.run(command(job, folder, "here"), env=ENVIRONMENT, cwd=folder, check=True)
     return folder
 
 
@@ -134,7 +139,7 @@ def started(network, node, job, folder, name):
     with said.open("w") as errors:
         ray = ("--ray", network.address, "--json")
         process = node.start(
-            "nice", *command(job, folder, name), *ray, folder=folder, env={**os.environ, **SETTINGS},
+            "nice", *command(job, folder, name), *ray, folder=folder, env=ENVIRONMENT,
             stdout=subprocess.DEVNULL, stderr=errors,
         )  # fmt: skip
         try:
@@ -203,7 +208,10 @@ def test_a_command_whose_head_loses_its_power(files):
         with started(network, node, "data", files, "head") as (process, said):
             assert wait_for(lambda: works(node) or process.poll() is not None, seconds=120)
             head.lose_power()
-            assert process.wait(RAY_SECONDS) == 1
+            code = process.wait(RAY_SECONDS)
+        if code == 0:  # its own node did all the rest meanwhile
+            assert same(files / "data.here", files / "data.head")
+            return
         assert "the head of the Ray cluster at 10.77.0.1:6379 has not answered for 45 seconds" in only_error(said)
         assert (files / ".data.head.work").is_dir(), "the same command goes on there"
 
@@ -238,7 +246,7 @@ def served(network, files):
     last = network.join(3)
     serve = network[1].start(
         "nice", Path(PYTHON).with_name("serve"), "run", "rejoinder.serving.ray:app", f"index={files / 'index.here'}",
-        "replicas=3", env={**os.environ, **SETTINGS, "RAY_ADDRESS": network.address},
+        "replicas=3", env={**ENVIRONMENT, "RAY_ADDRESS": network.address},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     client = network[1].start(PYTHON, "-c", CLIENT, stdout=subprocess.PIPE)
