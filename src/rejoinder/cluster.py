@@ -274,11 +274,14 @@ class _Watch:
 
 
 def check_nodes(ray: Any, required: NodeRequirements) -> None:
-    """Check every node; InputError names the first that lacks something, and what."""
+    """Check every node; InputError names the first that lacks something, and what.
+
+    A node that is lost meanwhile is left out.
+    """
     from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    nodes = _alive(ray)
     if not nodes:
         raise InputError("the Ray cluster has no node with a CPU to run tasks on")
     check = ray.remote(num_cpus=0, max_retries=_RETRIES)(check_node)
@@ -290,12 +293,19 @@ def check_nodes(ray: Any, required: NodeRequirements) -> None:
         try:
             fault = ray.get(answer)
         except RayError as error:
+            if node["NodeID"] not in {other["NodeID"] for other in _alive(ray)}:
+                continue  # lost meanwhile, so it gets no task
             raise InputError(
                 f"node {node['NodeManagerAddress']} of the Ray cluster cannot run our code;"
                 f" rejoinder must be installed on all nodes ({last_line(error)})"
             ) from None
         if fault:
             raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")
+
+
+def _alive(ray: Any) -> list[dict[str, Any]]:
+    """Return the nodes that can run tasks."""
+    return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
 
 
 def _run(common: tuple[bytes, NodeRequirements], task: bytes) -> TaskAnswer:

@@ -177,7 +177,7 @@ def same(one, other):
 @pytest.mark.parametrize("accident", ACCIDENTS)
 def test_a_job_ends_with_the_same_bytes(network, third, files, job, accident):
     with started(network, network[1], job, files, accident) as (process, said):
-        assert wait_for(lambda: works(third) or process.poll() is not None, seconds=120)
+        assert wait_for(lambda: works(third) or process.poll() is not None, seconds=200)
         assert process.poll() is None, said.read_text()
         happen(accident, third)
         assert process.wait(RAY_SECONDS) == 0, said.read_text()
@@ -192,7 +192,7 @@ def test_a_job_ends_with_the_same_bytes(network, third, files, job, accident):
 def test_a_command_whose_own_node_is_cut_off(network, third, files):
     """It either goes on or says in one line that its node was given up."""
     with started(network, third, "data", files, "own") as (process, said):
-        assert wait_for(lambda: works(network[2]) or process.poll() is not None, seconds=120)
+        assert wait_for(lambda: works(network[2]) or process.poll() is not None, seconds=200)
         happen("cable", third)
         code = process.wait(RAY_SECONDS)
     if code == 0:
@@ -206,7 +206,7 @@ def test_a_command_whose_head_loses_its_power(files):
     with RayNetwork() as network:
         head, node = network.join(1), network.join(2)
         with started(network, node, "data", files, "head") as (process, said):
-            assert wait_for(lambda: works(node) or process.poll() is not None, seconds=120)
+            assert wait_for(lambda: works(node) or process.poll() is not None, seconds=200)
             head.lose_power()
             code = process.wait(RAY_SECONDS)
         if code == 0:  # its own node did all the rest meanwhile

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from rejoinder import cluster
-from rejoinder.cluster import _Watch
+from rejoinder.cluster import _Watch, check_nodes, collect_requirements
 from rejoinder.errors import InputError, RejoinderError
 
 HEAD = "10.0.0.1:6379"
@@ -81,3 +81,31 @@ def test_a_head_may_be_silent_for_a_while(clock, monkeypatch):
     with pytest.raises(RejoinderError, match=rf"{HEAD} has not answered for 45 seconds \(.*No route to host\)"):
         seen.count_cpus()
     assert seen.is_cut_off
+
+
+@pytest.mark.parametrize("later", ["gone", "dead", "alive"])
+def test_a_node_that_is_lost_while_it_is_checked_is_left_out(later):
+    exceptions = pytest.importorskip("ray.exceptions")
+    first, second = "1" * 56, "2" * 56  # as Ray names nodes
+    nodes = [node("1") | {"NodeID": first}, node("2") | {"NodeID": second}]
+
+    class Task:
+        def options(self, scheduling_strategy):
+            self.place = scheduling_strategy.node_id
+            return self
+
+        def remote(self, _):
+            return self.place
+
+    def get(place):
+        if place == second:
+            nodes[1:] = {"gone": [], "dead": [nodes[1] | {"Alive": False}], "alive": [nodes[1]]}[later]
+            raise exceptions.RayError("The task is not schedulable")
+        return ""
+
+    ray = SimpleNamespace(nodes=lambda: nodes, remote=lambda **_: lambda _: Task(), get=get)
+    if later == "alive":
+        with pytest.raises(InputError, match=r"node 10\.0\.0\.2 of the Ray cluster cannot run our code"):
+            check_nodes(ray, collect_requirements([], []))
+    else:
+        check_nodes(ray, collect_requirements([], []))
