@@ -15,7 +15,7 @@ export PIP_NO_INPUT := 1
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-stores test-slow check docs image release bench lock clean python
+.PHONY: help demo test test-stores test-nodes test-slow check docs image release bench lock clean python
 
 IN_POSTGRES := $(addprefix tests/,curation/test_choices.py curation/test_editing.py curation/test_learning.py \
     curation/test_usage.py curation/test_erasure.py curation/test_feedback.py retrieval/test_changes.py \
@@ -31,18 +31,22 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
 	@$(INSTALL) dev train baselines bert languages ann milvus postgres serve onnx plots demo docs langchain haystack spacy mcp notebooks clients
-	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
-	@[ -n "$(ARGS)" ] || $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" --store postgres $(IN_POSTGRES)
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu and not nodes" $(ARGS)
+	@[ -n "$(ARGS)" ] || $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu and not nodes" --store postgres $(IN_POSTGRES)
 
 test-stores: python  ## run the tests of an index against PostgreSQL and milvus-lite too (half an hour)
 	@$(INSTALL) dev train baselines bert languages ann milvus postgres serve onnx plots demo mcp
 	@for store in postgres milvus; do \
-	    $(BIN)/python -m pytest -n auto --dist loadfile -m "not gpu" --store $$store \
+	    $(BIN)/python -m pytest -n auto --dist loadfile -m "not gpu and not nodes" --store $$store \
 	    tests/retrieval tests/curation tests/serving tests/integrations || exit 1; done
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
 	@$(INSTALL) dev train baselines encoders languages ann milvus postgres serve plots demo cluster onnx bench
-	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m "(slow or hypothesis) and not gpu" $(ARGS)
+	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m "(slow or hypothesis) and not gpu and not nodes" $(ARGS)
+
+test-nodes: python  ## run the tests of several nodes in network namespaces (root on Linux, 40 minutes)
+	@$(INSTALL) dev train baselines postgres serve cluster
+	@$(BIN)/python -m pytest -n 0 -m nodes tests/cluster $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
 	@$(INSTALL) dev serve postgres

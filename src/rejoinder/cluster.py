@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from rejoinder.connections import probe_connections
 from rejoinder.engine import TaskAnswer, attempt, in_order
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.memory import keep_memory
@@ -35,8 +36,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _RETRIES = 5  # of a task whose worker or node was lost
-_RECOUNT_SECONDS = 10.0  # after which the cluster's CPUs are counted again: nodes come and go
+_RECOUNT_SECONDS = 10.0  # after which the cluster is looked at again: nodes come and go
+_PROBE_SECONDS = 15  # after which a connection to a lost node is closed
 _CONNECT_TIMEOUT = 10.0  # seconds
+_HEAD_TIMEOUT = 45.0  # seconds without an answer: Ray ends this process after 60
 _CANCEL_TIMEOUT = 30.0  # seconds until cancelled tasks have ended
 
 
@@ -123,10 +126,9 @@ class RayEngine:
         self._ray = ray
         self._probes: list[Path] = []
         self._connected_here = not ray.is_initialized()
-        self._cpus = 1
-        self._counted_at = float("-inf")
         if self._connected_here:
             _connect(ray, address)
+        self._watch = _Watch(ray, address)
         try:
             self._required = collect_requirements(self._write_probe_files(folders), files)
             check_nodes(ray, self._required)
@@ -142,10 +144,13 @@ class RayEngine:
         self.close()
 
     def close(self) -> None:
-        """Disconnect; a cluster that was started by this engine ends."""
+        """Disconnect; a cluster that was started by this engine ends.
+
+        A connection that is lost already is left to the end of the process: Ray would end that.
+        """
         for probe in self._probes:
             probe.unlink(missing_ok=True)
-        if self._connected_here:
+        if self._connected_here and not self._watch.is_cut_off:
             self._ray.shutdown()
 
     def map(
@@ -167,11 +172,17 @@ class RayEngine:
             running[reference] = reference.future()
             return running[reference]
 
+        def look() -> None:
+            self._watch.count_cpus()
+            if on_wait is not None:
+                on_wait()
+
         try:
-            yield from in_order(submit, tasks, self._count_cpus, on_wait)
+            yield from in_order(submit, tasks, self._watch.count_cpus, look)
         except RayError as error:
+            lost = f"; lost: {', '.join(self._watch.lost)}" if self._watch.lost else ""
             raise RejoinderError(
-                f"Ray lost a task {_RETRIES + 1} times or cannot go on ({last_line(error)});"
+                f"Ray lost a task {_RETRIES + 1} times or cannot go on ({last_line(error)}{lost});"
                 " if memory ran out, give the nodes fewer CPUs (ray start --num-cpus);"
                 " finished work is kept"
             ) from error
@@ -180,18 +191,14 @@ class RayEngine:
 
     def _cancel(self, running: list[Any]) -> None:
         """Cancel running tasks and wait until their workers are killed; their files are whole."""
+        if self._watch.is_cut_off:
+            return
         for reference in running:
             self._ray.cancel(reference, force=True)
         if running:
             self._ray.wait(
                 running, num_returns=len(running), timeout=_CANCEL_TIMEOUT, fetch_local=False
             )
-
-    def _count_cpus(self) -> int:
-        if time.monotonic() > self._counted_at + _RECOUNT_SECONDS:
-            self._cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-            self._counted_at = time.monotonic()
-        return self._cpus
 
     def _write_probe_files(self, folders: Sequence[str | Path]) -> list[Path]:
         """Write a file with a new name into each folder, for the nodes to find."""
@@ -203,12 +210,78 @@ class RayEngine:
         return self._probes
 
 
+class _Watch:
+    """The cluster as the process of a job sees it: its CPUs, and what was lost of it."""
+
+    def __init__(self, ray: Any, address: str | None) -> None:
+        context = ray.get_runtime_context()
+        self.lost: list[str] = []  # addresses of nodes
+        self.is_cut_off = False
+        self._ray = ray
+        self._own = context.get_node_id()
+        client = address is not None and address.startswith("ray://")
+        self._head: str = address if client and address else context.gcs_address
+        self._cpus = 1
+        self._looked_at = float("-inf")
+        self._answered_at = time.monotonic()
+
+    def count_cpus(self) -> int:
+        """Return the number of CPUs, and let go of nodes that were lost.
+
+        Ray itself waits for minutes for the answer of a task if the connection to a lost node
+        stays open here.
+
+        Raises:
+            RejoinderError: the head or this node was lost.
+        """
+        if time.monotonic() > self._looked_at + _RECOUNT_SECONDS:
+            if self._head_answers():
+                self._look()
+            self._looked_at = time.monotonic()
+        return self._cpus
+
+    def _head_answers(self) -> bool:
+        try:
+            check_address(self._head)
+        except InputError as error:
+            if time.monotonic() < self._answered_at + _HEAD_TIMEOUT:
+                return False
+            self.is_cut_off = True
+            raise RejoinderError(
+                f"the head of the Ray cluster at {self._head} has not answered for"
+                f" {_HEAD_TIMEOUT:.0f} seconds ({last_line(error.__cause__ or error)});"
+                " finished work is kept: start the head again, then the same command"
+            ) from error
+        self._answered_at = time.monotonic()
+        return True
+
+    def _look(self) -> None:
+        nodes = self._ray.nodes()
+        alive = [node for node in nodes if node["Alive"]]
+        dead = [node for node in nodes if not node["Alive"]]
+        gone = {node["NodeManagerAddress"] for node in dead}
+        probe_connections(gone, seconds=_PROBE_SECONDS)
+        self.lost = sorted(gone - {node["NodeManagerAddress"] for node in alive})
+        self._cpus = max(1, int(sum(node["Resources"].get("CPU", 0) for node in alive)))
+        for node in dead:
+            if node["NodeID"] == self._own:
+                self.is_cut_off = True
+                raise RejoinderError(
+                    f"the Ray cluster has given up node {node['NodeManagerAddress']}, on which"
+                    " this command runs; finished work is kept: join it again (ray start), then"
+                    " the same command"
+                )
+
+
 def check_nodes(ray: Any, required: NodeRequirements) -> None:
-    """Check every node; InputError names the first that lacks something, and what."""
+    """Check every node; InputError names the first that lacks something, and what.
+
+    A node that is lost meanwhile is left out.
+    """
     from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    nodes = _alive(ray)
     if not nodes:
         raise InputError("the Ray cluster has no node with a CPU to run tasks on")
     check = ray.remote(num_cpus=0, max_retries=_RETRIES)(check_node)
@@ -220,12 +293,19 @@ def check_nodes(ray: Any, required: NodeRequirements) -> None:
         try:
             fault = ray.get(answer)
         except RayError as error:
+            if node["NodeID"] not in {other["NodeID"] for other in _alive(ray)}:
+                continue  # lost meanwhile, so it gets no task
             raise InputError(
                 f"node {node['NodeManagerAddress']} of the Ray cluster cannot run our code;"
                 f" rejoinder must be installed on all nodes ({last_line(error)})"
             ) from None
         if fault:
             raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")
+
+
+def _alive(ray: Any) -> list[dict[str, Any]]:
+    """Return the nodes that can run tasks."""
+    return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
 
 
 def _run(common: tuple[bytes, NodeRequirements], task: bytes) -> TaskAnswer:

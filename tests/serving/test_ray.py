@@ -8,7 +8,7 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
-from rejoinder.errors import MissingExtraError
+from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.ray import Options, app
 
@@ -21,8 +21,23 @@ def test_without_ray_an_error_names_the_extra(tmp_path, monkeypatch):
         app(Options(index=tmp_path))
 
 
+def test_an_address_of_a_database_without_an_index_is_refused():
+    pytest.importorskip("psycopg")
+    pytest.importorskip("ray.serve")
+    with pytest.raises(InputError, match=r"postgresql://HOST/DB\?index=NAME"):
+        app(Options(index="postgresql://somewhere/db"))
+
+
+@pytest.fixture(params=["folder", "postgres"])
+def place(request, tmp_path):
+    """Where the index is: a folder, or a real server."""
+    if request.param == "folder":
+        return tmp_path / "index"
+    return f"{request.getfixturevalue('postgres')}&index=on_ray"
+
+
 @pytest.fixture
-def client(tmp_path, monkeypatch):
+def client(place, monkeypatch):
     pytest.importorskip("ray.serve")
     import ray
     from ray import serve
@@ -30,15 +45,13 @@ def client(tmp_path, monkeypatch):
     for name, value in [("RAY_AUTH_MODE", "disabled"), ("REJOINDER_WRITE_KEY", KEY)]:
         monkeypatch.setenv(name, value)
     texts = [f"Reply number {i}." for i in range(20)]
-    Index.build(
-        open_encoder("convert-small"), [Candidate(text) for text in texts], tmp_path / "index"
-    )
+    Index.build(open_encoder("convert-small"), [Candidate(text) for text in texts], place)
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         serve.start(http_options={"host": "127.0.0.1", "port": port})
-        serve.run(app(Options(index=tmp_path / "index", replicas=2)))
+        serve.run(app(Options(index=place, replicas=2)))
         with httpx2.Client(
             base_url=f"http://127.0.0.1:{port}", headers={"authorization": f"Bearer {KEY}"}
         ) as client:

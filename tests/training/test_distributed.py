@@ -348,6 +348,20 @@ def _worker(launcher, rank):
     )[rank]
 
 
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ("pair.cc:537] Read error [10.77.0.2]:64690: No route to host", " on 10.77.0.2 is gone"),
+        ("Connection closed by peer [fd00::7]:51", " on fd00::7 is gone"),
+        ("Timed out waiting 600000ms", "another process of the job is gone"),
+    ],
+)
+def test_a_lost_process_is_named_by_its_address(said, place):
+    with pytest.raises(distributed.LostProcessError) as caught, distributed._lost_processes():
+        raise RuntimeError(said)
+    assert place in str(caught.value)
+
+
 def test_without_a_launcher_there_is_one_process(monkeypatch):
     for name in distributed.NAMES:
         monkeypatch.delenv(name, raising=False)

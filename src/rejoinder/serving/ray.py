@@ -1,8 +1,9 @@
 """The same application on a Ray cluster.
 
-Run `serve run rejoinder.serving.ray:app index=/shared/replies`. Each replica opens the index and
-its model. A replica takes in what another one has changed when it computes its next batch, as the
-workers of `rejoinder serve` do, so all of them must see one and the same folder.
+Run `serve run rejoinder.serving.ray:app index=/shared/replies`, or with `index` an address of
+PostgreSQL. Each replica opens the index and its model. A replica takes in what another one has
+changed when it computes its next batch, as the workers of `rejoinder serve` do, so all of them must
+reach one and the same folder or database.
 """
 
 from pathlib import Path
@@ -16,6 +17,7 @@ from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker.computing import Computing
 from rejoinder.serving.worker.sources import Sources
+from rejoinder.stores.address import POSTGRES, store_of
 
 OWN = {"/admin/reload", "/metrics"}
 """Addresses that would reach one replica only, whichever: Ray replaces replicas and measures
@@ -26,7 +28,7 @@ class Options(BaseModel):
     """Options of `app`; the names mean the same for `rejoinder serve`."""
 
     model_config = ConfigDict(extra="forbid")
-    index: Path
+    index: str | Path  # a folder, or postgresql://HOST/DB?index=NAME
     model: str | None = None
     intents: Path | None = None
     min_confidence: float | None = None
@@ -37,7 +39,10 @@ class Options(BaseModel):
 def app(options: Options) -> Any:
     """Return the application for Ray Serve. Keys come from the environment of whoever calls this.
 
+    The password of a database comes from the environment or the files of each replica's node.
+
     Raises:
+        InputError: the address of a database names no index.
         MissingExtraError: Ray Serve is missing.
     """
     try:
@@ -45,9 +50,9 @@ def app(options: Options) -> Any:
     except ImportError as error:
         raise MissingExtraError("serving on Ray", "cluster") from error
     sources = Sources(
-        index=options.index.absolute(),
+        index=_everywhere(options.index),
         model=options.model,
-        intents=options.intents,
+        intents=options.intents and options.intents.absolute(),
         calibrated=options.min_confidence is not None,
     )
     keys = Keys.from_environment()
@@ -74,3 +79,11 @@ def app(options: Options) -> Any:
         name="rejoinder", num_replicas=options.replicas, max_ongoing_requests=2 * options.queue
     )
     return replica(serve.ingress(make)()).bind()
+
+
+def _everywhere(index: str | Path) -> str | Path:
+    """Return the name of an index that replicas understand, whose current folder is another one."""
+    if isinstance(index, str) and index.startswith(POSTGRES):
+        store_of(index)
+        return index
+    return Path(index).absolute()

@@ -3,7 +3,7 @@
 Each process encodes its part of every batch, gathers the responses of the others (with gradients),
 and computes the loss of its own contexts against all responses; gradients are summed, so N
 processes compute what one would. Only the first writes. If a process dies, the others' next
-exchange fails, and they end too; a silent machine is given up after `STEP_TIMEOUT`.
+exchange fails, and they end too; a silent machine is given up after `SILENCE`.
 
 `DistributedDataParallel` expects one backward pass a step in which every parameter takes part;
 gradient caching has several, and stages skip blocks. The gather with gradients of
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,6 +27,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rejoinder.connections import probe_connections
 from rejoinder.devices import half_precision
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import Half
@@ -41,10 +43,16 @@ STEP_TIMEOUT = timedelta(minutes=10)
 # while the first one works alone: tokenising much data takes hours
 SETUP_TIMEOUT = timedelta(days=20)
 
+SILENCE = 120
+"""Seconds without a sign of life of another machine, such as one that lost its power. A process
+that computes for long is none: its machine answers."""
+
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 """Variables that torchrun and Ray Train set: number of this process and of all, on all machines and
 on this one."""
 
+
+_PEER = re.compile(r"\[([0-9A-Fa-f.:]+)\]:\d+")  # in errors of gloo
 
 CARD_SWITCH_INTERVAL = 1e-4  # seconds after which a thread must give up Python's lock
 
@@ -271,6 +279,7 @@ def joined(timeout: timedelta = STEP_TIMEOUT) -> Iterator[Processes]:
         gpus = torch.cuda.is_available() and dist.is_nccl_available()
         group = dist.new_group(timeout=timeout, backend="cpu:gloo,cuda:nccl" if gpus else "gloo")
         setup_group = dist.new_group(timeout=SETUP_TIMEOUT, backend="gloo")
+    probe_connections(seconds=SILENCE)
     processes = Processes(group, setup_group)
     yield processes
     processes.barrier()
@@ -286,10 +295,12 @@ def _lost_processes() -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
+        peer = _PEER.search(str(error))
+        place = f" on {peer[1]}" if peer else ""
         raise LostProcessError(
-            "another process of the job is gone: it failed, was killed or ran out of memory,"
-            " or its machine is down; the same command continues the run from its last checkpoint"
-            f" ({' '.join(str(error).split())})"
+            f"another process of the job{place} is gone: it failed, was killed or ran out of"
+            " memory, or its machine is down; the same command continues the run from its last"
+            f" checkpoint ({' '.join(str(error).split())})"
         ) from error
 
 
