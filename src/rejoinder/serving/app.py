@@ -22,7 +22,6 @@ from rejoinder.curation.tickets import ReusedKeyError
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import requests, responses
-from rejoinder.serving.answered import Answered
 from rejoinder.serving.background import Background
 from rejoinder.serving.bodies import json_route, on_http_error, on_validation_error
 from rejoinder.serving.changes import (
@@ -185,12 +184,9 @@ class Api:
         self._given_worker = worker
         self._reloading = asyncio.Lock()
         self._ready = False
-        answered = Answered(
-            RecentAnswers(settings.answers, workers=2 * settings.workers),
-            is_shared=settings.sources.store.log().is_shared,
-        )
+        recent = RecentAnswers(settings.answers, workers=2 * settings.workers)
         self.background = Background(self.metrics.observe_failure)
-        self.changes = Changes(settings.sources, answered, self._anonymous, self.background)
+        self.changes = Changes(settings.sources, recent, self._anonymous, self.background)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object) -> AsyncIterator[None]:
@@ -261,9 +257,8 @@ class Api:
         self.metrics.observe_notes(answer.get("notes", ()))
         replies = [reply["text"] for reply in answer["replies"]]
         CURRENT.get().texts = {"messages": question.messages, "replies": replies}
-        name = self.changes.answered.add(
-            recent_answer(body.index, question.messages, answer["replies"])
-        )
+        kept = recent_answer(body.index, question.messages, answer["replies"])
+        name = self.changes.recent.add(kept)
         return json_answer({**answer, "answer": name})
 
     async def embeddings(self, body: requests.EmbeddingsRequest) -> Any:

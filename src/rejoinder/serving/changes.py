@@ -23,10 +23,10 @@ from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.tickets import ReusedKeyError, Ticket
 from rejoinder.errors import BusyError, InputError
 from rejoinder.serving import edits, requests
-from rejoinder.serving.answered import Answered
 from rejoinder.serving.background import Background
 from rejoinder.serving.files import FileReader
 from rejoinder.serving.guard import CURRENT, error_answer, logger
+from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.requests import (
     EXAMPLES,
     NUMBER,
@@ -39,6 +39,7 @@ from rejoinder.serving.requests import (
     example,
 )
 from rejoinder.serving.responses import json_answer
+from rejoinder.serving.sharing import Sharing
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import (
     EndedError,
@@ -179,7 +180,7 @@ class Changes:
 
     Args:
         sources: the indexes.
-        answered: answers that feedback may name.
+        recent: answers that feedback may name.
         anonymous: returns an error's message without the index's path.
         background: what runs beside the requests.
     """
@@ -190,13 +191,14 @@ class Changes:
     def __init__(
         self,
         sources: Sources,
-        answered: Answered,
+        recent: RecentAnswers,
         anonymous: Callable[[object], str],
         background: Background,
     ) -> None:
         self.store = sources.store
         self.second = None if sources.second is None else sources.second.store
-        self.answered = answered
+        self.recent = recent
+        self._sharing: Sharing | None = None
         self.anonymous = anonymous
         self.background = background
         self._compacting: asyncio.Task[None] | None = None
@@ -210,14 +212,17 @@ class Changes:
             functools.partial(run, Lane.CHANGE), max_size=requests.CANDIDATES, queue=queue
         )
         self.feedback_queue = Batcher(functools.partial(run, Lane.FEEDBACK), queue=queue)
-        self.answered.open(self.feedback_queue, self.background)
+        if self.store is not None and self.store.log().is_shared:
+            self._sharing = Sharing(self.feedback_queue, self.background)
+            self.recent.observe = self._sharing.add
         self.background.start("learning", self._learn)
         self.background.start("tidying", self._tidy)
 
     async def close(self) -> None:
         """Finish what waits."""
         self.background.stop("tidying")
-        await self.answered.close()
+        if self._sharing is not None:
+            await self._sharing.close()
         await self.feedback_queue.close()
         self.background.stop("learning")
         await self.queue.close()
@@ -294,7 +299,9 @@ class Changes:
         values = body.model_dump(exclude_unset=True, include={"chosen", "text", "source"})
         index = "first"
         if body.answer is not None and body.messages is None and not body.offered:
-            answer = await self.answered.find(body.answer)
+            answer = self.recent.get(body.answer)
+            if answer is None and self._sharing is not None:
+                answer = await self._sharing.find(body.answer)
             if answer is None:
                 return error_answer(
                     404,

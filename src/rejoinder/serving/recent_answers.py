@@ -10,7 +10,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ class RecentAnswers:
         size: bytes of a ring.
     """
 
+    observe: Callable[[str, RecentAnswer], object] | None = None  # is told each answer and its id
+
     def __init__(
         self, folder: Path | None = None, *, workers: int = 2, size: int = RING_BYTES
     ) -> None:
@@ -52,7 +54,10 @@ class RecentAnswers:
         """Keep an answer for a while; return its id."""
         content = msgspec.json.encode(answer)
         ring = self._small if len(content) < LARGE else self._large
-        return ring.add(content)
+        name = ring.add(content)
+        if self.observe is not None:
+            self.observe(name, answer)
+        return name
 
     def get(self, name: str) -> RecentAnswer | None:
         """Return an answer by its id; None: there is none, or it was too long ago."""

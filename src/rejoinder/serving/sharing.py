@@ -1,4 +1,4 @@
-"""Answers that feedback may name: this server's own and, over a database, those of all servers."""
+"""Sharing answers with other servers over one database, so that feedback may name them there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rejoinder.errors import BusyError, InputError
 from rejoinder.serving import edits
 from rejoinder.serving.background import Background
 from rejoinder.serving.guard import logger
-from rejoinder.serving.recent_answers import RecentAnswers, is_answer_id
+from rejoinder.serving.recent_answers import is_answer_id
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, OverloadedError
 from rejoinder.stores.log_database import LogError
@@ -17,56 +17,47 @@ from rejoinder.stores.log_database import LogError
 SHARING_PAUSE = 0.05  # seconds, in which answers gather
 MOST_UNSHARED = 10_000  # answers that wait while the database is away; the oldest make room
 TRIES = 3  # for an answer that another server has given just now
-_SHARING = "sharing answers"
+_NAME = "sharing answers"
 
 
-class Answered:
-    """The latest answers by their ids.
+class Sharing:
+    """Shares answers by jobs in a queue; no request waits for that.
 
     Args:
-        recent: those of this server.
-        is_shared: whether other servers find them, too.
+        queue: that of feedback.
+        background: what runs beside the requests.
     """
 
-    def __init__(self, recent: RecentAnswers, *, is_shared: bool) -> None:
-        self._recent = recent
-        self._is_shared = is_shared
-        self._unshared: dict[str, RecentAnswer] = {}
-        self._has_unshared = asyncio.Event()
-
-    def open(self, queue: Batcher, background: Background) -> None:
-        """Begin to share answers by jobs in a queue."""
+    def __init__(self, queue: Batcher, background: Background) -> None:
         self._queue = queue
         self._background = background
-        if self._is_shared:
-            background.start(_SHARING, self._share)
+        self._may_share = True
+        self._unshared: dict[str, RecentAnswer] = {}
+        self._has_unshared = asyncio.Event()
+        background.start(_NAME, self._share)
 
     async def close(self) -> None:
         """Share what was answered last."""
-        if self._is_shared:
-            self._background.stop(_SHARING)
-            await self._share_now()
+        self._background.stop(_NAME)
+        await self._share_now()
 
-    def add(self, answer: RecentAnswer) -> str:
-        """Keep an answer for a while; return its id."""
-        name = self._recent.add(answer)
-        if self._is_shared:
-            self._keep_unshared({name: answer})
-        return name
+    def add(self, name: str, answer: RecentAnswer) -> None:
+        """Share an answer soon, by its id."""
+        if self._may_share:
+            self._keep({name: answer})
 
     async def find(self, name: str) -> RecentAnswer | None:
         """Return an answer by its id; None: there is none, or it was too long ago."""
-        found = self._recent.get(name)
-        if found is not None or not self._is_shared or not is_answer_id(name):
-            return found
+        if not is_answer_id(name):
+            return None
         for _ in range(TRIES):
-            found = await self._queue.submit(Job(edits.find_shared, name))
+            found: RecentAnswer | None = await self._queue.submit(Job(edits.find_shared, name))
             if found is not None:
-                break
+                return found
             await asyncio.sleep(2 * SHARING_PAUSE)
-        return found
+        return None
 
-    def _keep_unshared(self, answers: dict[str, RecentAnswer]) -> None:
+    def _keep(self, answers: dict[str, RecentAnswer]) -> None:
         self._unshared |= answers
         while len(self._unshared) > MOST_UNSHARED:
             del self._unshared[next(iter(self._unshared))]
@@ -87,13 +78,13 @@ class Answered:
         try:
             await self._queue.submit(Job(edits.share, answers))
         except (OverloadedError, BusyError):
-            self._keep_unshared(answers)
+            self._keep(answers)
         except InputError as error:
             if isinstance(error, LogError):
                 raise
-            self._is_shared = False  # a role that only reads; it can log no feedback either
+            self._may_share = False  # a role that only reads; it can log no feedback either
             fields = {"reason": str(error)}
             logger.warning("answers are known to this server alone", extra={"fields": fields})
         except BaseException:
-            self._keep_unshared(answers)
+            self._keep(answers)
             raise
