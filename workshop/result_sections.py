@@ -249,6 +249,45 @@ def _stores(figures: Json) -> Rows:
         row("with a filter of 1 %, ms", lambda each: number(each["filtered"]["ms"], 1)),
         row("of the ten best, %", lambda each: number(each["filtered"]["recall@10"], 1, 100)),
         row("MB", lambda each: number(each["bytes"], 0, 1e-6)),
+        row("a process, MB", lambda each: number(each["process_bytes"], 0, 1e-6)),
+        row("additions and deletions a second", lambda each: number(each["changes"]["a_second"])),
+        row("one search meanwhile, ms", lambda each: number(each["changes"]["ms"], 1)),
+        row("choices logged a second", lambda each: number(each["feedback"]["a_second"])),
+        row("one search meanwhile, ms", lambda each: number(each["feedback"]["ms"], 1)),
+    ]
+
+
+def _several_servers(figures: Json) -> Rows:
+    rows = []
+    for name, row in figures["servers"].items():
+        seen = row.get("seen_ms", {})
+        changing = row.get("changing", {})
+        rows.append(
+            [
+                name.replace("1 servers", "1 server"),
+                number(row["per_second"]),
+                number(row["p50_ms"], 1),
+                number(row["p99_ms"], 1),
+                number(seen.get("median")),
+                number(seen.get("most")),
+                number(changing.get("a_second")),
+                number(changing.get("ms"), 1),
+                number(changing.get("search_ms"), 1),
+            ]
+        )
+    return [
+        [
+            "",
+            "requests/s",
+            "median, ms",
+            "99 %, ms",
+            "change seen by all, ms",
+            "at most, ms",
+            "additions/s",
+            "median, ms",
+            "a search meanwhile, ms",
+        ],
+        *rows,
     ]
 
 
@@ -417,6 +456,18 @@ SECTIONS: dict[str, Section] = {
         "An index in a database",
         "Messages of chit-chat, the ten best; searches one by one, encoding included.",
         _stores,
+    ),
+    "stores_large": Section(
+        "A million replies in a database",
+        "Responses of conversations, the ten best; searches one by one, encoding included. At most "
+        "100 changes a second were tried.",
+        _stores,
+    ),
+    "several_servers": Section(
+        "Several servers over one database",
+        "10,000 replies, 64 connections, PostgreSQL and the clients on the same two cores. At most "
+        "100 additions a second were tried, beside 100 searches a second.",
+        _several_servers,
     ),
     "extras": Section(
         "What an extra adds",
