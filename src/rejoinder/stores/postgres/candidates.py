@@ -135,7 +135,9 @@ def _build_graph(connection: psycopg.Connection[Any], segment: SegmentTable) -> 
             f"{segment.shown}: vectors of {size} numbers; a graph takes {_MOST_NUMBERS:,}"
         )
     table = sql.Identifier(segment.record.name)
-    needed = segment.count * (2 * size + 16 * LINKS) * 3 // 2
+    # a vector of half precision, 16 bytes a link in the lowest layer, and what holds them: a graph
+    # that does not fit is finished on the disk, many times slower
+    needed = segment.count * (2 * size + 16 * 2 * LINKS + 256) * 5 // 4
     memory = min(max(needed, _MEMORY[0]), _MEMORY[1])
     connection.execute(f"SET maintenance_work_mem = '{memory >> 10}kB'")
     graph = (
