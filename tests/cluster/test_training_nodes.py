@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.nodes,
     pytest.mark.skipif(bool(lacking()), reason=lacking() or "nothing is lacking"),
 ]
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 STEPS = 150
 SILENCE_SECONDS = 300  # until a machine is given up, retransmissions included
 
@@ -30,13 +31,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("training")
     steady = {"model": {**MODEL, "dropout": 0.0}, "stage": [stage(steps=STEPS)]}
     save_recipe(recipe(write_data(folder / "data"), **steady), folder / "recipe.toml")
-    local = (*torchrun("here"), "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--nproc-per-node", "2")
+    local = (*TORCHRUN, "--master-port", str(free_port()), "--nproc-per-node", "2")
     subprocess.run([*local, *train("here")], cwd=folder, env=environment(), check=True, capture_output=True)
     return folder
-
-
-def torchrun(name):
-    return (sys.executable, "-m", "torch.distributed.run", "--rdzv-backend", "c10d", "--rdzv-id", name)
 
 
 def train(name):
@@ -52,9 +49,9 @@ def launched(folder, name, count=2):
     """Training on so many nodes, of one process each: the network, and the launcher of each node."""
     with Network() as network, (folder / f"{name}.said").open("a") as said:
         nodes = [network.add(number) for number in range(1, count + 1)]
-        place = ("--nnodes", str(count), "--rdzv-endpoint", f"{nodes[0].address}:29400")
+        place = ("--nnodes", str(count), "--master-addr", nodes[0].address, "--master-port", "29400")
         launchers = [
-            node.start("nice", *torchrun(name), *place, *train(name), folder=folder, env=environment(), stdout=said, stderr=said)
+            node.start("nice", *TORCHRUN, *place, "--node-rank", node.number - 1, *train(name), folder=folder, env=environment(), stdout=said, stderr=said)
             for node in nodes
         ]
         assert wait_for(lambda: done(folder / name) or ended(launchers), seconds=200)
@@ -88,7 +85,7 @@ def test_a_run_goes_on_to_the_same_weights(folder, accident):
 
 @pytest.mark.parametrize("lost", [2, 1])
 def test_a_run_that_lost_a_node_says_which_and_goes_on_from_its_checkpoint(folder, lost):
-    """The first node has the first process, which writes, and the rendezvous of torchrun."""
+    """The first node has the first process, which writes, and the store at which all meet."""
     name = f"power-{lost}"
     with launched(folder, name) as (network, launchers):
         assert wait_for(lambda: done(folder / name) > 10, seconds=60)
