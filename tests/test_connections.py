@@ -9,14 +9,15 @@ import pytest
 from rejoinder.connections import probe_connections
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the connections in Linux's /proc")
+OWN = "127.0.0.7"
 
 
 @pytest.fixture
 def pair():
-    """Both ends of a connection to this machine, and a socket that listens."""
+    """Both ends of a connection to this machine, at an address that nothing else in this process uses."""
     with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as one,
+        socket.create_server((OWN, 0)) as server,
+        socket.create_connection(server.getsockname(), source_address=(OWN, 0)) as one,
         server.accept()[0] as other,
     ):
         yield one, other
@@ -30,7 +31,7 @@ def test_connections_to_the_hosts_are_probed_and_go_on(pair):
     assert probe_connections({"127.0.0.9"}, seconds=9) == 0
     assert probe_connections(seconds=9) == 0, "both ends are on this machine"
     assert not any(map(probed, pair))
-    assert probe_connections({"127.0.0.1", "127.0.0.9"}, seconds=9) == 2
+    assert probe_connections({OWN, "127.0.0.9"}, seconds=9) == 2
     assert all(map(probed, pair))
     pair[0].sendall(b"still here")
     assert pair[1].recv(10) == b"still here"
@@ -41,10 +42,10 @@ def test_an_address_of_version_4_in_a_socket_of_version_6():
         pytest.skip("no sockets for both versions")
     with (
         socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server,
-        socket.create_connection(("127.0.0.1", server.getsockname()[1])),
+        socket.create_connection((OWN, server.getsockname()[1]), source_address=(OWN, 0)),
         server.accept()[0] as here,
     ):
-        assert probe_connections({"127.0.0.1"}, seconds=9) == 2
+        assert probe_connections({OWN}, seconds=9) == 2
         assert probed(here)
 
 
@@ -56,5 +57,5 @@ def test_no_descriptor_is_left_open(tmp_path):
     with (tmp_path / "file").open("w"), socket.socket(socket.AF_UNIX):
         before = descriptors()
         for _ in range(3):
-            probe_connections({"127.0.0.1"}, seconds=9)
+            probe_connections({OWN}, seconds=9)
         assert descriptors() == before
