@@ -169,6 +169,8 @@ def tidy(answers: Answers, requests: list[None]) -> list[None]:
     for own in (answers, answers.second):
         if own is not None:
             own.log.tidy()
+            if own.log.database.is_shared:
+                own.shared.tidy()
     return requests
 
 

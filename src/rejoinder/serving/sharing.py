@@ -13,6 +13,7 @@ from rejoinder.serving.recent_answers import is_answer_id
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, OverloadedError
 from rejoinder.stores.log_database import LogError
+from rejoinder.stores.store import StaleError
 
 SHARING_PAUSE = 0.05  # seconds, in which answers gather
 MOST_UNSHARED = 10_000  # answers that wait while the database is away; the oldest make room
@@ -48,7 +49,7 @@ class Sharing:
 
     async def find(self, name: str) -> RecentAnswer | None:
         """Return an answer by its id; None: there is none, or it was too long ago."""
-        if not is_answer_id(name):
+        if not self._may_share or not is_answer_id(name):
             return None
         for _ in range(TRIES):
             found: RecentAnswer | None = await self._queue.submit(Job(edits.find_shared, name))
@@ -80,7 +81,7 @@ class Sharing:
         except (OverloadedError, BusyError):
             self._keep(answers)
         except InputError as error:
-            if isinstance(error, LogError):
+            if isinstance(error, (LogError, StaleError)):
                 raise
             self._may_share = False  # a role that only reads; it can log no feedback either
             fields = {"reason": str(error)}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import psycopg
 
 FORMAT = 2
+_MAKING = 3  # of advisory locks, beside those of the log's writers and of a change
 _TABLES = (
     "CREATE TABLE format (number integer NOT NULL)",
     # One row: the manifest, and how often anything but the log has changed.
@@ -72,9 +73,14 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _ANSWERS)
 
 
 def make_schema(connection: psycopg.Connection[Any], address: Address) -> None:
-    """Make the schema of an index, or bring an earlier one to this format, in a transaction."""
+    """Make the schema of an index, or bring an earlier one to this format, in a transaction.
+
+    One process does so at a time: of several servers that are updated each may be the first.
+    """
     from psycopg import sql
 
+    key = (_MAKING, address.schema)
+    connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", key)
     name = sql.Identifier(address.schema)
     if find_format(connection, address) is None:
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
