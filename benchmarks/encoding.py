@@ -176,8 +176,11 @@ def model_programs() -> dict[str, Encode]:
         name: text_encoder(model).encode_responses for name, model in models.items()
     }
     for name in MODELS:
-        light = open_encoder(name, light=True, threads=torch.get_num_threads())
-        programs[f"{name} onnxruntime fp32"] = light.encode_responses
+        for each in ("fp32", "auto"):
+            light = open_encoder(name, light=True, precision=each, threads=torch.get_num_threads())
+            parts = getattr(light, "parts", [light])
+            chosen = "int8" if "int8" in [part.precision for part in parts] else "fp32"
+            programs[f"{name} onnxruntime {chosen}"] = light.encode_responses
     return programs
 
 

@@ -256,7 +256,7 @@ def test_parts_batches_nothing_and_other_processes(folder, expected):
     assert encoder.encode_contexts([]).shape == encoder.encode_responses([]).shape == (0, H)
     assert encoder.transfer([]).shape == (0, R)
     assert pickle.loads(pickle.dumps(OnnxIntents(folder, threads=1))).encoder.threads == 1
-    shown = f"folder={str(folder)!r}, kind='onnx', size=4, max_length=12, history=2"
+    shown = f"folder={str(folder)!r}, kind='onnx', precision='fp32', size=4, max_length=12, history=2"
     assert repr(encoder) == f"OnnxEncoder({shown})"
     assert "intents=3" in repr(OnnxIntents(folder))
 

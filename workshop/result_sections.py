@@ -180,6 +180,28 @@ def _encoding(figures: Json) -> Rows:
     return [["", *columns], *rows]
 
 
+def _onnx_int8(figures: Json) -> Rows:
+    columns = ["fp32", "int8"]
+    rows = [["", *columns, "R@1 fp32", "R@1 int8", "difference"]]
+    for processor, found in figures["processors"].items():
+        for model in dict.fromkeys(name.rpartition(" ")[0] for name in found["speed"]):
+            speeds = [found["speed"][f"{model} {column}"] for column in columns]
+            cells = [
+                f"{number(each['sentences_per_second'])}; {number(each['one_sentence_ms'], 2)}"
+                for each in speeds
+            ]
+            recall = found["recall"].get(model)
+            cells += ["", "", ""] if recall is None else _difference(recall)
+            rows.append([f"{model}, {processor}", *cells])
+    return rows
+
+
+def _difference(recall: Json) -> list[str]:
+    bounds = f"[{recall['low']:+.2f}, {recall['high']:+.2f}]"
+    shares = [number(recall[each], 1) for each in ("fp32", "int8")]
+    return [*shares, f"{recall['difference']:+.2f} {bounds}"]
+
+
 def _index_build(figures: Json) -> Rows:
     return [
         ["", "replies/s", "peak, MB"],
@@ -341,6 +363,15 @@ SECTIONS: dict[str, Section] = {
         "Encoding",
         ("640 chat messages with tokenisation, sentences a second; one sentence alone, ms."),
         _encoding,
+    ),
+    "onnx_int8": Section(
+        "Encoding without PyTorch",
+        (
+            "ONNX programs on one thread: chat messages a second; one alone, ms. Recall of replies"
+            " is of validation examples, with a paired interval of the difference. AVX2 is the same"
+            " processor with AVX-512 and VNNI hidden from onnxruntime."
+        ),
+        _onnx_int8,
     ),
     "processors": Section(
         "Encoding by instruction set",

@@ -113,7 +113,7 @@ def assert_same(vectors, expected):
 
 @pytest.mark.parametrize("name", [*MODELS, "apart", "relative", "joined", *bundled.BUNDLED])
 def test_the_runtime_gives_what_pytorch_gives(folders, name):
-    onnx = load(folders[name] / "onnx", light=True)
+    onnx = load(folders[name] / "onnx", light=True, precision="fp32")
     assert type(onnx) is (JoinedEncoder if name == "joined" else OnnxEncoder)
     model = rejoinder.load(folders[name] / "model", precision="fp32")
     assert (onnx.fingerprint, onnx.subject_threshold) == (
@@ -132,6 +132,26 @@ def test_the_runtime_gives_what_pytorch_gives(folders, name):
     np.testing.assert_allclose(onnx.transfer(TEXTS), model.transfer(TEXTS), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["apart", "relative", "joined", "bi-small"])
+def test_products_in_8_bits_give_nearly_the_same(folders, name):
+    folder = folders[name] / "onnx"
+    light = load(folder, light=True)
+    trunks = [each.precision for each in getattr(light, "parts", [light])]
+    assert trunks == (["int8", "fp32"] if name == "joined" else ["int8"])
+    wanted = rejoinder.load(folders[name] / "model", precision="fp32")
+    for side in ("encode_responses", "encode_contexts"):
+        texts = TEXTS if side == "encode_responses" else CONTEXTS
+        cosines = (getattr(light, side)(texts) * getattr(wanted, side)(texts)).sum(axis=1)
+        assert 0.99 < cosines.min() < 0.9999999  # another program, and not the same
+
+
+def test_only_quantised_bi_encoders_have_a_program_in_8_bits(folders):
+    having = {name for name in folders if list((folders[name] / "onnx").rglob("trunk-int8.onnx"))}
+    assert having == {"apart", "relative", "joined", "bi-small"}
+    program = folders["bi-small"] / "onnx" / "trunk-int8.onnx"
+    assert program.stat().st_size < 100_000  # it reads the weights where they are
+
+
 def test_a_part_may_lack_its_card(folders, tmp_path):
     for name in ("apart", "multi"):
         shutil.copytree(folders[name] / "model", tmp_path / name)
@@ -139,7 +159,7 @@ def test_a_part_may_lack_its_card(folders, tmp_path):
     parts = [rejoinder.load(tmp_path / name) for name in ("apart", "multi")]
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.35))
     export_onnx(tmp_path / "joined", tmp_path / "onnx")
-    onnx = load(tmp_path / "onnx", light=True)
+    onnx = load(tmp_path / "onnx", light=True, precision="fp32")
     model = rejoinder.load(tmp_path / "joined", precision="fp32")
     assert_same(onnx.encode_responses(TEXTS), model.encode_responses(TEXTS))
 
@@ -191,7 +211,9 @@ def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, 
         assert (one.labels, one.out_of_scope) == (other.labels, other.out_of_scope)
         assert dict(one.ranking) == pytest.approx(dict(other.ranking), abs=1e-5)
     wanted = rejoinder.load(model, precision="fp32").encode_responses(TEXTS)
-    assert_same(OnnxEncoder(tmp_path / "onnx").encode_responses(TEXTS), wanted)
+    assert_same(
+        OnnxEncoder(tmp_path / "onnx", precision="fp32").encode_responses(TEXTS), wanted
+    )
 
 
 def test_a_classifier_on_other_encoders_is_refused(folders, tmp_path):

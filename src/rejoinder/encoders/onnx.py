@@ -1,9 +1,9 @@
 """An ONNX folder and its encoder, with numpy and onnxruntime alone (see `export`).
 
-trunk.onnx turns a text's ids into r; a file for each side turns r into h, and combined.onnx two h
-into that of a conversation. Large tables are in the trunk, so that no number is there twice; those
-of a quantised model are in its own file of weights, beside them. The folder of a joined model holds
-those of its parts, and their shares.
+trunk.onnx turns a text's ids into r, and trunk-int8.onnx does so with products of 8-bit integers; a
+file for each side turns r into h, and combined.onnx two h into that of a conversation. Large tables
+are in the trunk, so that no number is there twice; those of a quantised model are in its own file
+of weights, beside them. The folder of a joined model holds those of its parts, and their shares.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ MANIFEST = "onnx.json"
 VOCABULARY = "vocabulary.json"
 CARD = "README.md"
 TRUNK = "trunk.onnx"
+TRUNK_INT8 = "trunk-int8.onnx"
 COMBINED = "combined.onnx"
 POOLED = "pooled.onnx"
 INTENTS = "intents.onnx"
@@ -52,6 +53,7 @@ ONNX_FOLDER = Kind(
         for file in (MANIFEST, "*.onnx", *bundled.WEIGHT_FILES, "config.json", VOCABULARY, CARD)
     ),
 )
+PRECISIONS = ("auto", "fp32", "int8")
 LARGEST = 1 << 20  # size of a vector, or length of a text, that an export may name
 # tokens computed at once: texts of about one length, so that little of it is padding
 CHUNK_TOKENS = 1024
@@ -138,6 +140,23 @@ def _tokenizer(kind: str, vocabulary: Path) -> Tokenizer:
     return MarkedPretrained.load(vocabulary)
 
 
+def _choose_trunk(precision: str, files: Iterable[str], folder: str | Path) -> str:
+    """Return the program of a precision, of those that a folder has."""
+    if precision not in PRECISIONS:
+        raise InputError(
+            f"precision {precision!r} is unknown to ONNX programs; allowed are"
+            f" {', '.join(PRECISIONS)}"
+        )
+    if precision != "fp32" and TRUNK_INT8 in files:
+        return TRUNK_INT8
+    if precision == "int8":
+        raise InputError(
+            f"{folder} has no program in 8 bits; take 'auto', or export the model again:"
+            " multi-context bi-encoders have one"
+        )
+    return TRUNK
+
+
 def open_program(path: Path, threads: int | None = None) -> Callable[..., list[Any]]:
     """Return a function that takes an ONNX file's inputs by their names and returns its outputs."""
     import onnxruntime
@@ -173,7 +192,9 @@ def _known(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be computed ({reason}); copy the folder again") from error
 
 
-def open_folder(name: str | Path, threads: int | None = None) -> OnnxEncoder | JoinedEncoder:
+def open_folder(
+    name: str | Path, threads: int | None = None, precision: str = "auto"
+) -> OnnxEncoder | JoinedEncoder:
     """Open an ONNX folder, or a named model that has one, as an encoder.
 
     Raises:
@@ -182,38 +203,44 @@ def open_folder(name: str | Path, threads: int | None = None) -> OnnxEncoder | J
     folder = locate(name)
     manifest = read_manifest(folder)
     if "share" not in manifest:
-        return OnnxEncoder(name, threads, manifest=manifest)
+        return OnnxEncoder(name, threads, precision, manifest=manifest)
     from rejoinder.encoders.joined import JoinedEncoder
 
+    first, second = (folder / part for part in bundled.PARTS)
+    # A part without a program in 8 bits has layers too small to gain by them.
+    second_precision = "auto" if precision == "int8" else precision
     return JoinedEncoder(
-        OnnxEncoder(folder / bundled.PARTS[0], threads),
-        OnnxEncoder(folder / bundled.PARTS[1], threads),
+        OnnxEncoder(first, threads, precision),
+        OnnxEncoder(second, threads, second_precision),
         manifest["share"],
         manifest["opening_share"],
         name=str(name),
         fingerprint=manifest["model"],
-        reopen=functools.partial(open_folder, name, threads),
+        reopen=functools.partial(open_folder, name, threads, precision),
     )
 
 
 class OnnxEncoder(TextEncoder):
-    """Encodes and scores as `rejoinder.load` does in float32, without PyTorch .
+    """Encodes and scores as `rejoinder.load` does, without PyTorch.
 
     Args:
         folder: what `rejoinder export MODEL --to onnx` or `rejoinder intents export` wrote, or
             "bi-small".
         threads: processor threads to use; None: `OMP_NUM_THREADS`, or onnxruntime's own choice.
+        precision: "fp32"; "int8", in half to two thirds of the time, where the folder has such a
+            program; "auto": that where there is one.
         manifest: what `read_manifest` returned, if the files were compared with it just now.
 
     Raises:
-        InputError: the folder is incomplete or altered, or of another version, or onnxruntime is
-            not there.
+        InputError: the folder is incomplete or altered, or of another version, or has no program of
+            that precision, or onnxruntime is not there.
     """
 
     def __init__(
         self,
         folder: str | Path,
         threads: int | None = None,
+        precision: str = "auto",
         *,
         manifest: dict[str, Any] | None = None,
     ) -> None:
@@ -232,23 +259,31 @@ class OnnxEncoder(TextEncoder):
         self.subject_threshold = manifest.get("subject_threshold", 0.0)
         self.opening_weight = manifest.get("opening_weight", 0.0)
         self.tokenizer = _tokenizer(manifest.get("tokenizer", "subwords"), self.folder / VOCABULARY)
+        self._trunk = _choose_trunk(precision, manifest["files"], folder)
+        self._wanted = precision
         names = [name for name in manifest["files"] if name.endswith(".onnx") and name != INTENTS]
         # Opened when first computed: a message needs two or three of up to seven programs.
         self._names = frozenset(names)
         self._programs: dict[str, Callable[..., list[Any]]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OnnxEncoder, (self.name, self.threads), {"_part": self._part}
+        return OnnxEncoder, (self.name, self.threads, self._wanted), {"_part": self._part}
 
     def facts(self) -> Mapping[str, object]:
         """Return what the encoder is shown by."""
         facts = {
             "folder": self.name,
             "kind": "onnx",
+            "precision": self.precision,
             "size": self.size,
             "max_length": self.max_length,
         }
         return facts | ({} if self.history is None else {"history": self.history.messages})
+
+    @property
+    def precision(self) -> str:
+        """What the trunk computes in: "fp32" or "int8"."""
+        return "int8" if self._trunk == TRUNK_INT8 else "fp32"
 
     @property
     def history(self) -> HistoryText | None:
@@ -281,7 +316,7 @@ class OnnxEncoder(TextEncoder):
             padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
             padded[mask] = chosen
             found = self._run(
-                TRUNK, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask
+                self._trunk, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask
             )
             if side != "reduction":
                 found = self._run(f"{side}.onnx", len(rows), size, reduction=found)

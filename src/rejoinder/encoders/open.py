@@ -72,8 +72,9 @@ def load(
         name: a folder, the name of a model, or its id on the Hugging Face Hub.
         light: prefer the ONNX programs of a folder that has them: they start without PyTorch, whose
             import takes seconds, and answer one question sooner.
-        precision: "fp32", "bf16", "int8" (x86 processors), or "auto": bf16 or, for some
-            models, int8 if the processor computes it fast, else fp32.
+        precision: "fp32", "bf16" (PyTorch), "int8" (x86 processors), or "auto": bf16 or, for some
+            models, int8 if the processor computes it fast, else fp32. ONNX programs are int8 where
+            there are such, else fp32.
         threads: processor threads to use; None leaves the library's own choice.
         device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps", or "auto":
             a CUDA card if there is one. There is no "int8" on a card.
@@ -93,10 +94,10 @@ def load(
     if is_library(name):
         return _open_library(str(name), precision, device)
     folder = onnx.locate(name)
-    light = (light and device == "cpu") or find_spec("torch") is None
+    light = (light and device == "cpu" and precision != "bf16") or find_spec("torch") is None
     light = light and find_spec("onnxruntime") is not None  # which some platforms lack
     if (folder / onnx.MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
-        return onnx.open_folder(name, threads)
+        return onnx.open_folder(name, threads, precision)
     try:
         from rejoinder.encoders import persistence
     except ModuleNotFoundError as error:

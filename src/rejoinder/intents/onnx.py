@@ -28,7 +28,7 @@ class OnnxIntents(Described):
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
-        self.encoder = OnnxEncoder(folder, threads)
+        self.encoder = OnnxEncoder(folder, threads, "fp32")
         if (known := self.encoder.manifest.get("intents")) is None:
             raise InputError(
                 f"{folder} is a model without intents;"
