@@ -170,6 +170,32 @@ def test_a_large_one_is_searched_by_the_database(tmp_path, place, few, monkeypat
     assert answers(index) == answers(folder)
 
 
+@pytest.mark.parametrize("most", [1, 2, 9])  # connections that the server lets in
+def test_a_message_in_parts_is_asked_by_several_connections(postgres_store, monkeypatch, most):
+    encoder = HashEncoder()
+    index = Index.build(encoder, [f"reply {i}" for i in range(300)], postgres_store)
+    exact = index.snapshot()
+    index.approximate(1.0, [[f"reply {i}"] for i in range(0, 300, 10)])
+    vectors = encoder.encode_responses([f"reply {i}" for i in range(14)]).reshape(2, 7, -1)
+    queries = ContextVectors(vectors, np.arange(7) < np.array([[7], [1]]))
+    index.store._connections.close()
+    connect = type(index.store._connections)._connect
+    made = []
+
+    def limited(connections):
+        if len(made) == most:
+            raise psycopg.OperationalError("sorry, too many clients already")
+        made.append(connect(connections))
+        return made[-1]
+
+    monkeypatch.setattr(type(index.store._connections), "_connect", limited)
+    options = SearchOptions(k=9)
+    found = index.search_vectors(queries, options)
+    monkeypatch.undo()
+    assert len(made) == min(most, candidates.TOGETHER)
+    assert found == exact.search_vectors(queries, options)
+
+
 def _place_of(index):
     store = index.store
     place = store if isinstance(store, MilvusStore) else store._connections
@@ -263,7 +289,7 @@ def test_a_role_that_reads_may_search_and_not_change(postgres_store):
         address = postgres_store.address.connection.replace("postgres@", "reader@")
         reader = Index.open(PostgresStore.at(f"{address}&index={postgres_store.address.index}"), HashEncoder())
         assert answers(reader) == answers(index)
-        for change in (lambda: reader.add(B), lambda: reader.delete([0]), reader.compact):
+        for change in (lambda: reader.add(B), lambda: reader.delete([0])):
             with pytest.raises(InputError, match="this role may not do that"):
                 change()
         assert answers(Index.open(postgres_store, HashEncoder())) == answers(index)

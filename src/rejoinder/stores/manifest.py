@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -147,7 +147,7 @@ class Manifest:
         )
 
     def _content(self) -> dict[str, Any]:
-        content = asdict(self)
+        content: dict[str, Any] = msgspec.to_builtins(self)  # ten times as fast as `asdict`
         for part in (content, content["head"] or {}, *content["segments"]):
             for name in _LATER:
                 if not part.get(name, True):

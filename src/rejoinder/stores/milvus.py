@@ -27,6 +27,7 @@ from rejoinder.progress import Track
 from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS
 from rejoinder.stores.database.candidates import (
     DatabaseCandidates,
+    Question,
     check_method,
     left_out,
     measured,
@@ -352,24 +353,18 @@ class MilvusCandidates(DatabaseCandidates):
     def check(self, *, content: bool) -> None:
         """A collection that is loaded has its graph."""
 
-    @contextlib.contextmanager
-    def _asking(self, effort: int) -> Iterator[int]:
-        """Yield the effort."""
-        yield effort
+    def _ask(self, questions: Sequence[Question], effort: int) -> list[Mapping[int, StoredRow]]:
+        """Return the rows that answer each question, found with a search effort."""
+        return [self._answer(question, effort) for question in questions]
 
-    def _nearest(
-        self,
-        asked: int,
-        segment: DatabaseSegment,
-        rows: Rows,
-        vector: FloatArray,
-        count: int,
-    ) -> dict[int, StoredRow]:
-        """Return about `count` rows that pass, nearest to a vector (d,)."""
+    def _answer(self, question: Question, effort: int) -> Mapping[int, StoredRow]:
+        rows = question.rows
+        segment = question.segment
         assert isinstance(segment, Collected)
-        if count > self.most_effort:
+        if question.count > self.most_effort:
             raise InputError(
-                f"{count} candidates are asked for; Milvus finds {self.most_effort:,} at most"
+                f"{question.count} candidates are asked for; Milvus finds {self.most_effort:,} at"
+                " most"
             )
         conditions = [
             condition([_token(field, text) for text in texts])
@@ -378,16 +373,16 @@ class MilvusCandidates(DatabaseCandidates):
         if len(gone := left_out(rows)):
             conditions.append(f"row not in {gone.tolist()}")
         # A filter leaves most of what is in sight out.
-        effort = math.ceil(max(asked, count) * rows.count / max(1, rows.present))
+        wanted = math.ceil(max(effort, question.count) * rows.count / max(1, rows.present))
         [hits] = self.store.ask(
             "search",
             segment.collection,
-            vector[None],
+            question.vector[None],
             anns_field="vector",
-            limit=count,
+            limit=question.count,
             filter=" and ".join(conditions),
             output_fields=segment.columns,
-            search_params={"params": {"ef": min(effort, self.most_effort)}},
+            search_params={"params": {"ef": min(wanted, self.most_effort)}},
         )
         return segment.rows_from([hit["entity"] | {"row": hit["row"]} for hit in hits])
 

@@ -10,9 +10,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +29,16 @@ MOST_READ = 10_000  # rows that are read one by one, instead of a whole segment
 MOST_LEFT_OUT = 10_000  # rows that a database is told to leave out by their numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a segment's graph is asked: about `count` rows that pass, nearest to a vector."""
+
+    segment: DatabaseSegment
+    rows: Rows
+    vector: FloatArray  # (d,)
+    count: int
+
+
 class DatabaseCandidates(ABC):
     """Searches by the graphs of a database; fulfils `candidates.CandidateSearch`."""
 
@@ -40,14 +48,8 @@ class DatabaseCandidates(ABC):
         self.record = record
 
     @abstractmethod
-    def _asking(self, effort: int) -> AbstractContextManager[Any]:
-        """Yield what is asked by this search effort."""
-
-    @abstractmethod
-    def _nearest(
-        self, asked: Any, segment: DatabaseSegment, rows: Rows, vector: FloatArray, count: int
-    ) -> Mapping[int, StoredRow]:
-        """Return about `count` rows that pass, nearest to a vector (d,)."""
+    def _ask(self, questions: Sequence[Question], effort: int) -> list[Mapping[int, StoredRow]]:
+        """Return the rows that answer each question, found with a search effort."""
 
     @abstractmethod
     def check(self, *, content: bool) -> None:
@@ -67,11 +69,18 @@ class DatabaseCandidates(ABC):
         if scanned:
             by_scan = search(scanned, contexts, k)
         effort = math.ceil(self.record.effort * max(1, k / MEASURED_AT))
+        whole = [rows for rows in asked if rows.present]
+        questions = [
+            _question(rows, vector, k)
+            for context in contexts
+            for rows in whole
+            for vector in context
+        ]
+        answers = iter(self._ask(questions, min(max(effort, 1), self.most_effort)))
         found: Found = []
-        with self._asking(min(max(effort, 1), self.most_effort)) as session:
-            for context, others in zip(contexts, by_scan, strict=True):
-                parts = [self._named(session, rows, context, k) for rows in asked if rows.present]
-                found.append(_best([others, *parts], k, minimum))
+        for context, others in zip(contexts, by_scan, strict=True):
+            parts = [_scored(rows, context, [next(answers) for _ in context], k) for rows in whole]
+            found.append(_best([others, *parts], k, minimum))
         return found
 
     def _can_ask(self, rows: Rows) -> bool:
@@ -79,22 +88,27 @@ class DatabaseCandidates(ABC):
         is_told = rows.conditions is not None or rows.count - rows.present <= MOST_LEFT_OUT
         return rows.first < self.record.count and is_told
 
-    def _named(
-        self, session: Any, rows: Rows, context: FloatArray, k: int
-    ) -> tuple[Positions, Scores]:
-        """Return what a segment's graph names for a context, with the exact scores."""
-        segment = rows.source
-        assert isinstance(segment, DatabaseSegment)
-        count = min(max(math.ceil(CANDIDATES * k), MEASURED_AT), rows.present)
-        found: dict[int, StoredRow] = {}
-        for vector in context:
-            found.update(self._nearest(session, segment, rows, vector, count))
-        if len(found) < min(k, rows.present):  # the graph led away from what passes
-            return _scanned(segment, rows, context, k)
-        segment.remember(found)
-        numbers = np.array(sorted(found), dtype=np.int64)
-        vectors = np.stack([found[row].vector for row in numbers.tolist()])
-        return rows.first + numbers, exact_scores(context, vectors)
+
+def _question(rows: Rows, vector: FloatArray, k: int) -> Question:
+    segment = rows.source
+    assert isinstance(segment, DatabaseSegment)
+    count = min(max(math.ceil(CANDIDATES * k), MEASURED_AT), rows.present)
+    return Question(segment, rows, vector, count)
+
+
+def _scored(
+    rows: Rows, context: FloatArray, answers: Sequence[Mapping[int, StoredRow]], k: int
+) -> tuple[Positions, Scores]:
+    """Return what a segment's graph named for a context's vectors, with the exact scores."""
+    segment = rows.source
+    assert isinstance(segment, DatabaseSegment)
+    found = {row: stored for answer in answers for row, stored in answer.items()}
+    if len(found) < min(k, rows.present):  # the graph led away from what passes
+        return _scanned(segment, rows, context, k)
+    segment.remember(found)
+    numbers = np.array(sorted(found), dtype=np.int64)
+    vectors = np.stack([found[row].vector for row in numbers.tolist()])
+    return rows.first + numbers, exact_scores(context, vectors)
 
 
 def _scanned(

@@ -106,8 +106,13 @@ def find_format(connection: psycopg.Connection[Any], address: Address) -> int | 
         return 0
     found = connection.execute("SELECT max(number) FROM format").fetchone()
     number = int(found[0] or 0) if found else 0
+    check_format(number, address)
+    return number
+
+
+def check_format(number: int, address: Address) -> None:
+    """Refuse the format of a later version."""
     if number > FORMAT:
         raise InputError(
             f"{address.shown} has format {number}; this version reads {FORMAT}: update rejoinder"
         )
-    return number

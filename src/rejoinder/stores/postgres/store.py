@@ -23,7 +23,7 @@ from rejoinder.stores.postgres.address import Address
 from rejoinder.stores.postgres.candidates import PostgresCandidates, build_graphs
 from rejoinder.stores.postgres.connections import Connections, make_extension
 from rejoinder.stores.postgres.log import PostgresLog
-from rejoinder.stores.postgres.schema import find_format, make_schema
+from rejoinder.stores.postgres.schema import check_format, make_schema
 from rejoinder.stores.postgres.segments import SegmentTable, TableWriter
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.segments import Segment
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _CHANGING = 2  # of two advisory locks: that of who changes the index
 _MEND = "build the index again"
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'segment-%%'"
+_SWEPT = " UNION ALL ".join([_TABLES, "SELECT name FROM file WHERE name LIKE 'head-%%'"])
 
 
 class PostgresStore(Store):
@@ -81,10 +83,26 @@ class PostgresStore(Store):
         return parse_manifest(text, f"the manifest of {self}", _MEND)
 
     def _manifest_text(self, connection: psycopg.Connection[Any]) -> str | None:
-        if not find_format(connection, self.address):
+        text = self._of_manifest(connection, "content")
+        return None if text is None else str(text)
+
+    def _of_manifest(self, connection: psycopg.Connection[Any], column: str) -> object:
+        """Return a column of the manifest's row; None: there is no index."""
+        from psycopg import sql
+        from psycopg.errors import UndefinedTable
+
+        query = sql.SQL("SELECT {}, (SELECT max(number) FROM {}) FROM {}").format(
+            sql.Identifier(column),
+            *(sql.Identifier(self.address.schema, name) for name in ("format", "manifest")),
+        )
+        try:
+            row = connection.execute(query).fetchone()
+        except UndefinedTable:
             return None
-        row = connection.execute("SELECT content FROM manifest").fetchone()
-        return None if row is None else row[0]
+        if row is None:
+            return None
+        check_format(int(row[1] or 0), self.address)
+        return row[0]
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Put a manifest in the place of the present one, at one instant."""
@@ -103,10 +121,8 @@ class PostgresStore(Store):
     def stamp(self) -> Hashable:
         """Return what changes whenever the manifest or a file does; None: there is no index."""
         with self._connections.connected() as connection:
-            if not find_format(connection, self.address):
-                return None
-            row = connection.execute("SELECT stamp FROM manifest").fetchone()
-            return None if row is None else int(row[0])
+            stamp = self._of_manifest(connection, "stamp")
+        return None if stamp is None else int(str(stamp))
 
     def is_changing(self, manifest: Manifest | None) -> bool:
         """Return whether somebody has replaced a manifest since it was read."""
@@ -127,12 +143,16 @@ class PostgresStore(Store):
     def new_segment(self, name: str) -> Iterator[TableWriter]:
         """Take the content of a segment, whose table is kept whole or not at all."""
         with self._writing_rows() as connection:
+            # They are on the disk when the manifest is that names them: it is logged after them.
+            connection.execute("SET synchronous_commit = off")
             try:
                 yield TableWriter(connection, name)
             except BaseException:
                 with contextlib.suppress(Exception):  # the next sweep does it
+                    connection.execute("RESET synchronous_commit")
                     connection.execute(_drop(name))
                 raise
+            connection.execute("RESET synchronous_commit")
 
     def free_name(self, name: str) -> str:
         """Return the name, or that with a number behind, that no segment has."""
@@ -140,11 +160,7 @@ class PostgresStore(Store):
 
     def _tables(self) -> list[str]:
         with self._connections.connected() as connection:
-            rows = connection.execute(
-                "SELECT tablename FROM pg_tables WHERE schemaname = %s "
-                "AND tablename LIKE 'segment-%%'",
-                (self.address.schema,),
-            ).fetchall()
+            rows = connection.execute(_TABLES, (self.address.schema,)).fetchall()
         return [row[0] for row in rows]
 
     def has_file(self, name: str) -> bool:
@@ -244,13 +260,16 @@ class PostgresStore(Store):
         self._keep(names, [manifest.head.file] if manifest.head else [])
 
     def _keep(self, names: Collection[str], files: Sequence[str]) -> None:
-        gone = [name for name in self._tables() if name not in names]
+        with self._connections.connected() as connection:
+            found = {name for (name,) in connection.execute(_SWEPT, (self.address.schema,))}
+        if not (gone := found.difference(names, files)):
+            return
         with self._writing() as connection:
-            for name in gone:
-                connection.execute(_drop(name))
-            connection.execute(
-                "DELETE FROM file WHERE name LIKE 'head-%%' AND name != ALL(%s)", (list(files),)
-            )
+            for name in sorted(gone):
+                if name.startswith("head-"):
+                    connection.execute("DELETE FROM file WHERE name = %s", (name,))
+                else:
+                    connection.execute(_drop(name))
 
     def check_free(self, *, overwrite: bool) -> None:
         """Refuse to build an index where there is one already, unless it may be overwritten."""
