@@ -87,9 +87,9 @@ def test_shared_answers_go_after_a_day_and_when_there_are_too_many(postgres_stor
     shared = SharedAnswers(FeedbackLog(postgres_store))
     names = [f"{number:032x}" for number in range(12)]
     for name in names:
-        shared.add({name: RecentAnswer("first", ["Hi!"], [0], ["Hello."])})
+        shared.add({name: RecentAnswer("first", ["Hi\0!"], [0], ["Hello."])})
         shared.add({name: RecentAnswer("first", ["again"], [0], ["Hello."])})  # as after a failure
-    assert shared.find(names[0]) == ("first", ["Hi!"], [0], ["Hello."])
+    assert shared.find(names[0]) == ("first", ["Hi\0!"], [0], ["Hello."])
     monkeypatch.setattr(shared_answers, "MOST_SHARED", 10)
     shared.tidy()
     kept = [name for name in names if shared.find(name)]

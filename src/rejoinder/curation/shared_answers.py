@@ -19,6 +19,10 @@ from rejoinder.curation.tickets import KEPT
 
 MOST_SHARED = 200_000  # the oldest make room
 _TIDIED_EVERY = 1000  # answers between two deletions of old ones
+# One statement for any number of answers, which PostgreSQL need not read anew each time.
+_ADD = """INSERT INTO answer (id, time, content)
+  SELECT id, ?, content FROM json_to_recordset(CAST(? AS json)) AS row (id text, content text)
+  ON CONFLICT (id) DO NOTHING"""
 
 
 class RecentAnswer(NamedTuple):
@@ -41,15 +45,12 @@ class SharedAnswers:
         """Keep answers, all or none."""
         if self._log.settings().redact:
             answers = {name: _redacted(answer) for name, answer in answers.items()}
-        now = time.time()
-        rows = [(name, now, msgspec.json.encode(each).decode()) for name, each in answers.items()]
-        marks = ", ".join(["(?, ?, ?)"] * len(rows))
+        rows = [
+            {"id": name, "content": msgspec.json.encode(answer).decode()}
+            for name, answer in answers.items()
+        ]
         with self._log.database.connected(create=True) as connection:
-            connection.execute(
-                f"INSERT INTO answer (id, time, content) VALUES {marks} "  # noqa: S608 (marks)
-                "ON CONFLICT (id) DO NOTHING",
-                [value for row in rows for value in row],
-            )
+            connection.execute(_ADD, (time.time(), msgspec.json.encode(rows).decode()))
         self._until_tidied -= len(rows)
         if self._until_tidied <= 0:
             self._until_tidied = _TIDIED_EVERY
