@@ -1,8 +1,9 @@
 """Products of 8-bit integers in an ONNX program, in place of a linear layer's in float32.
 
 A weight gets a scale for each of its rows, and so does each row of a layer's input: what is
-computed beside a text does not change its vector. All operators are of the ONNX standard;
-onnxruntime rounds the weights once, when it opens the program, which holds no copy of them.
+computed beside a text does not change its vector. All operators are of the ONNX standard. The
+program holds no copy of the weights: those that are stored in 8 bits are taken as they are, others
+are rounded once, when onnxruntime opens it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ def use_int8(model: Any) -> int:
 
     Layers are Gemm nodes, as PyTorch exports them: x (n, in), weight (out, in), bias (out,).
     """
+    from onnx_ir.passes.common import RemoveUnusedNodesPass
+
     layers = [node for node in model.graph if node.op_type == "Gemm"]
     for layer in layers:
         _replace(model.graph, layer)
+    RemoveUnusedNodesPass()(model)  # what made a weight that is taken as it is stored
     return len(layers)
 
 
@@ -50,8 +54,12 @@ def _replace(graph: Any, layer: Any) -> None:
         return add("Max", [found, tiny])
 
     x, weight, bias = layer.inputs
-    scales = add("Div", [largest(weight), limit])  # (out, 1)
-    rounded = add("Cast", [add("Round", [add("Div", [weight, scales])])], {"to": int8})
+    stored = _stored(weight)
+    if stored is None:
+        scales = add("Div", [largest(weight), limit])
+        rounded = add("Cast", [add("Round", [add("Div", [weight, scales])])], {"to": int8})
+    else:
+        rounded, scales = stored
     weight_8 = add("Transpose", [rounded], {"perm": [1, 0]})
     range_x = largest(x)  # (n, 1)
     # Its scale is 1, since the operator takes no scales of rows whose number varies.
@@ -61,7 +69,22 @@ def _replace(graph: Any, layer: Any) -> None:
     y = add("Mul", [add("Cast", [product], {"to": float32}), scale_out])
     y = add("Add", [add("Mul", [y, range_x]), bias])
     layer.outputs[0].replace_all_uses_with(y)
-    graph.remove(layer)
+    graph.remove(layer, safe=True)
+
+
+def _stored(weight: Any) -> tuple[Any, Any] | None:
+    """Return the 8-bit numbers (out, in) of a weight and its scales (out, 1), if it is stored so."""
+    import onnx_ir
+
+    product = weight.producer()
+    if product is None or product.op_type != "Mul":
+        return None
+    cast, scales = product.inputs
+    source = cast.producer()
+    if source is None or source.op_type != "Cast":
+        return None
+    is_int8 = source.inputs[0].dtype == onnx_ir.DataType.INT8
+    return (source.inputs[0], scales) if is_int8 else None
 
 
 def _constant(graph: Any, name: str, value: object, dtype: Any) -> Any:
