@@ -73,7 +73,7 @@ def _replace(graph: Any, layer: Any) -> None:
 
 
 def _stored(weight: Any) -> tuple[Any, Any] | None:
-    """Return the 8-bit numbers (out, in) of a weight and its scales (out, 1), if it is stored so."""
+    """Return the 8-bit numbers (out, in) of a weight and its scales (out, 1); None: it has none."""
     import onnx_ir
 
     product = weight.producer()
