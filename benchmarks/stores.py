@@ -78,7 +78,7 @@ def main() -> None:
     replies = [Candidate(text, {"part": i % RARE}) for i, text in enumerate(texts)]
     stores = {}
     with tempfile.TemporaryDirectory() as folder:
-        place = options.folder or Path(folder)
+        place = (options.folder or Path(folder)).absolute()  # of PostgreSQL's socket too
         wanted: Wanted = {}
         # the folder first: its exact search is what the others are held to
         for name in ("folder", *(each for each in options.stores if each != "folder")):
