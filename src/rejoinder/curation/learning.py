@@ -66,10 +66,8 @@ def learn(
     chosen = chosen_matches(positions_by_text(replies, renamed(log.database)), log)
     changes = with_examples(index.model, replies, [*kept, *chosen])
     before = _ranks(index, asked)
-    if changes:
-        index.edit(changes)
-    elif replies and not examples:
-        index.fit()
+    if changes or (replies and not examples):
+        index.fit(changes)
     return Learned(
         messages=len(examples),
         matched=len(matches),
@@ -106,7 +104,7 @@ def forget(index: Index, log: FeedbackLog) -> int:
     count = sum(len(reply.learned) for _, reply in index)
     if changes:
         index.edit(changes)
-    elif any(reply.learned for _, reply in index.candidates(deleted=True)):
+    if any(reply.learned for _, reply in index.candidates(deleted=True)):
         index.compact()  # the files would keep them
     log.forget()
     return count

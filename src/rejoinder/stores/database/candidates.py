@@ -23,7 +23,15 @@ from rejoinder.stores.ann import CANDIDATES, MEASURED_AT, recall_of
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.manifest import ApproximateRecord, Method
 from rejoinder.stores.runs import Positions
-from rejoinder.stores.scan import CONTEXTS_AT_ONCE, Found, Rows, Scores, exact_scores, search
+from rejoinder.stores.scan import (
+    CONTEXTS_AT_ONCE,
+    Found,
+    Rows,
+    Scores,
+    exact_scores,
+    positions_of,
+    search,
+)
 
 GRAPHS = "graphs"  # in place of a file's name
 LEAST_EFFORT = 40
@@ -71,7 +79,7 @@ class DatabaseCandidates(ABC):
         with self._asking(min(max(effort, 1), self.most_effort)) as session:
             for context, others in zip(contexts, by_scan, strict=True):
                 parts = [self._named(session, rows, context, k) for rows in asked if rows.present]
-                found.append(_best([others, *parts], k, minimum))
+                found.append(_best(segments, [others, *parts], k, minimum))
         return found
 
     def _can_ask(self, rows: Rows) -> bool:
@@ -152,11 +160,11 @@ def measured(
 
 
 def _best(
-    parts: Sequence[tuple[Positions, Scores]], k: int, minimum: float
+    segments: Sequence[Rows], parts: Sequence[tuple[Positions, Scores]], k: int, minimum: float
 ) -> tuple[Positions, Scores]:
     """Return the best k of what several segments have."""
-    positions = np.concatenate([part for part, _ in parts])
+    numbers = np.concatenate([part for part, _ in parts])
     scores = np.concatenate([part for _, part in parts])
-    order = np.lexsort((positions, -scores))[:k]
+    order = np.lexsort((positions_of(segments, numbers), -scores))[:k]
     order = order[scores[order] >= minimum]
-    return positions[order], scores[order]
+    return numbers[order], scores[order]
