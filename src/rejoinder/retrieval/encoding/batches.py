@@ -95,8 +95,8 @@ def revise(
     """Write replies at positions that there are as a revision; return the manifest with it.
 
     With a `head` a reply's vector changes by what its discriminant does: how far the regression
-    moved it from there, when the head was fitted, stays. The last revisions among the `segments` go
-    into the new one as in `extend`, without what is superseded.
+    moved it from there, when the head was fitted, stays (docs/choices.md). The last revisions among
+    the `segments` go into the new one as in `extend`, without what is superseded.
     """
     positions = np.array(sorted(changes), dtype=np.int64)
     old = joinable(segments, len(positions), _covered(manifest), revises=True)
