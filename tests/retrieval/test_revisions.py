@@ -17,12 +17,12 @@ from rejoinder.retrieval.encoding.scoring import encode_views, read_head
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.stores import ann, writing
-from rejoinder.stores.folder.store import MANIFEST, FolderStore
+from rejoinder.stores.folder.store import MANIFEST
 from rejoinder.stores.manifest import SegmentRecord
 from rejoinder.stores.runs import read_runs, runs_of, without_positions, write_gaps, write_runs
 from rejoinder.stores.scan import exact_scores
 from tests.retrieval.conftest import HashEncoder
-from tests.retrieval.test_changes import CONTEXTS, STEPS, A, B, CrashError, answers, brute_force, of
+from tests.retrieval.test_changes import STEPS, A, B, CrashError, answers, brute_force, of
 from tests.retrieval.test_examples import WordEncoder, faq
 from tests.stores import segments_of
 
@@ -87,7 +87,7 @@ def carry_out(index, left, step, values):
     elif step == "reopen":
         index = Index.open(index.store, index.encoder, verify=True)
     elif step == "approximate" and len(left) > 1:
-        index.approximate(0.9, [each for each in MESSAGES * 3])
+        index.approximate(0.9, MESSAGES * 3)
     return index, left
 
 
@@ -212,7 +212,7 @@ def test_edits_one_by_one_leave_few_segments_and_copy_little(tmp_path, encoder, 
     ]
 
 
-def test_an_edit_writes_no_more_where_there_are_more_replies(tmp_path, encoder, monkeypatch):
+def test_an_edit_writes_no_more_where_there_are_more_replies(tmp_path, encoder):
     wrote = {}
     for count in (2_000, 20_000):
         index = Index.build(encoder, [f"reply {i}" for i in range(count)], tmp_path / str(count))
