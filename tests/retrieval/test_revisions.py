@@ -49,9 +49,10 @@ def steps_of(replies):
         st.tuples(st.just("add"), st.lists(replies, max_size=5))
         | st.tuples(st.just("change"), st.tuples(st.dictionaries(st.integers(0, 30), replies, max_size=4), numbers))
         | st.tuples(st.just("delete"), numbers)
+        | st.tuples(st.just("restore"), st.lists(replies, min_size=1, max_size=2))
         | st.tuples(st.sampled_from(["compact", "reopen", "refresh", "approximate"]), st.just(None)),
-        min_size=1,
-        max_size=9,
+        min_size=3,
+        max_size=12,
     )
 
 
@@ -70,15 +71,20 @@ def carry_out(index, left, step, values):
         end = index.manifest.end
         assert index.add(values, batch=3) == range(end, end + len(values))
         return index, left | dict(enumerate(values, end))
+    end = max(1, index.manifest.end)  # most numbers are then positions that there are, or were
     if step == "change":
-        given, out = values
+        given = {at % end: reply for at, reply in values[0].items() if at < 4 * end}
         changed = {at: reply for at, reply in given.items() if at in left}
         back = {at: reply for at, reply in given.items() if at < index.manifest.end and at not in left}
-        gone = [at for at in out if at in left and at not in changed]
+        gone = sorted({at % end for at in values[1]} & {*left} - {*changed})
         index.edit(changed, gone, back)
         return index, {at: reply for at, reply in (left | changed | back).items() if at not in gone}
+    if step == "restore":  # those that went first
+        back = dict(zip(read_runs(index.manifest.gone).tolist(), values, strict=False))
+        index.edit({}, restored=back)
+        return index, left | back
     if step == "delete":
-        gone = [at for at in values if at in left]
+        gone = sorted({at % end for at in values} & {*left})
         index.delete(gone)
         return index, {at: reply for at, reply in left.items() if at not in gone}
     if step == "compact":
