@@ -19,7 +19,7 @@ export PYTHONUTF8 := 1
 
 IN_POSTGRES := $(addprefix tests/,curation/test_choices.py curation/test_editing.py curation/test_learning.py \
     curation/test_usage.py curation/test_erasure.py curation/test_feedback.py retrieval/test_changes.py \
-    retrieval/test_where.py retrieval/test_messages.py serving/test_edits.py serving/test_feedback.py)
+    retrieval/test_where.py retrieval/test_messages.py retrieval/test_revisions.py serving/test_edits.py serving/test_feedback.py)
 
 help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r verb does; do \

@@ -14,6 +14,7 @@ from rejoinder.curation.erasure import erase
 from rejoinder.curation.feedback import Entry, FeedbackLog
 from rejoinder.curation.learning import forget, learn_chosen
 from rejoinder.errors import BusyError
+from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval.index import Index
 from tests.stores import contents
 from tests.logs import log_of, recorder
@@ -27,8 +28,11 @@ REPLIES = [
 ]
 
 
-@pytest.fixture
-def index(tmp_path):
+@pytest.fixture(params=["small", "large"])
+def index(tmp_path, monkeypatch, request):
+    """An index that is fitted again by every change, and one whose changes are revisions."""
+    if request.param == "large":
+        monkeypatch.setattr(index_module, "MOST_FITTED", 2)
     index = Index.build(WordEncoder(), REPLIES, tmp_path / "index")
     for number in range(40):  # as much as does not fit one page
         recorder(index).feedback(

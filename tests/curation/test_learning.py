@@ -7,13 +7,14 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.curation.examples import MOST_EXAMPLES, most_different
-from rejoinder.curation.learning import forget, learn
+from rejoinder.curation.learning import forget, learn, learn_chosen
 from rejoinder.curation.matching import ReplyMatcher, match
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
+from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval.index import Index
-from tests.logs import log_of
-from tests.retrieval.test_examples import WordEncoder
+from tests.logs import log_of, recorder
+from tests.retrieval.test_examples import WordEncoder, faq
 
 SUBJECTS = ["order", "parcel", "invoice", "refund", "password", "account", "delivery", "address", "voucher",
             "plan", "size", "colour"]
@@ -191,3 +192,28 @@ def test_progress_counts_examples(index):
     done = []
     match(index, [example for example, _ in chats(7)], done.append)
     assert sum(done) == 7
+
+
+def test_a_large_index_learns_choices_beside_its_replies_and_is_fitted_again_by_learn(tmp_path, monkeypatch):
+    monkeypatch.setattr(index_module, "MOST_FITTED", 3)
+    index = Index.build(WordEncoder(), faq(), tmp_path / "index")
+    head = index.manifest.head
+    recorder(index).feedback(["my zebra is late"], [1, 2], chosen=1)
+    assert learn_chosen(index, log_of(index)) == 1
+    assert index.manifest.head == head
+    assert [record.revises for record in index.manifest.segments] == [False, True]
+    assert index.search([["my zebra is late"]], 1)[0][0].position == 1
+    recorder(index).feedback(["is there a quokka"], [3], chosen=3)
+    assert learn(index, log_of(index)).examples == 1
+    assert index.manifest.head.file != head.file, "in one rewriting, with what was learned"
+    assert [record.revises for record in index.manifest.segments] == [False]
+    assert [reply.learned for _, reply in index] == [(), (("my zebra is late",),), (), (("is there a quokka",),)]
+    assert learn_chosen(index, log_of(index)) == 0
+    index.edit({0: Candidate("We open at ten.", title="opening")})
+    assert len(index.manifest.segments) == 2
+    learn(index, log_of(index))
+    assert len(index.manifest.segments) == 1, "also where there is nothing new"
+    recorder(index).feedback(["one quokka more"], [3], chosen=3)
+    learn_chosen(index, log_of(index))
+    assert forget(index, log_of(index)) == 3
+    assert not any(reply.learned for _, reply in [*index, *index.candidates(deleted=True)])

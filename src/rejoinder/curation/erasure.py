@@ -49,13 +49,16 @@ def erase(
 
 
 def _unlearn(index: Index, contexts: Collection[str]) -> int:
-    """Take learned examples of these keys from replies, deleted ones included; return how many."""
+    """Take learned examples of these keys from replies; return how many.
+
+    Those of deleted replies, and of earlier editions, go from the files.
+    """
     index.refresh()
     old = dict(index)
     new = {at: unlearn(reply, contexts) for at, reply in old.items()}
     changed = {at: reply for at, reply in new.items() if reply is not old[at]}
     if changed:
         index.edit(changed)
-    elif any(unlearn(reply, contexts) is not reply for _, reply in index.candidates(deleted=True)):
+    if any(unlearn(reply, contexts) is not reply for _, reply in index.candidates(deleted=True)):
         index.compact()
     return sum(len(old[at].learned) - len(reply.learned) for at, reply in changed.items())

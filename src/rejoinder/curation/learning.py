@@ -66,10 +66,8 @@ def learn(
     chosen = chosen_matches(positions_by_text(replies, renamed(log.database)), log)
     changes = with_examples(index.model, replies, [*kept, *chosen])
     before = _ranks(index, asked)
-    if changes:
-        index.edit(changes)
-    elif replies and not examples:
-        index.fit()
+    if changes or (replies and not examples):
+        index.fit(changes)
     return Learned(
         messages=len(examples),
         matched=len(matches),
@@ -88,9 +86,15 @@ def learn_chosen(index: Index, log: FeedbackLog) -> int:
     Return how many are new.
     """
     check_takes_examples(index.model)
-    replies = dict(index)
-    entries = log.entries(after=log.forgotten)
-    matches = chosen_matches(positions_by_text(replies, renamed(log.database)), entries)
+    entries = [each for each in log.entries(after=log.forgotten) if each.chosen is not None]
+    names = renamed(log.database)
+    wanted = {text_key(each.chosen or "") for each in entries}
+    wanted |= {names[key] for key in wanted & names.keys()}
+    if not wanted:
+        return 0
+    # not all: a million take a gigabyte
+    replies = {at: reply for at, reply in index if text_key(reply.text) in wanted}
+    matches = chosen_matches(positions_by_text(replies, names), entries)
     changes = with_examples(index.model, replies, matches)
     if changes:
         index.edit(changes)
@@ -106,7 +110,7 @@ def forget(index: Index, log: FeedbackLog) -> int:
     count = sum(len(reply.learned) for _, reply in index)
     if changes:
         index.edit(changes)
-    elif any(reply.learned for _, reply in index.candidates(deleted=True)):
+    if any(reply.learned for _, reply in index.candidates(deleted=True)):
         index.compact()  # the files would keep them
     log.forget()
     return count

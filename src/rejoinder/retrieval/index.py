@@ -29,9 +29,8 @@ from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track
-from rejoinder.retrieval.encoding.batches import extend, rewrite
+from rejoinder.retrieval.encoding.batches import extend, revise, rewrite
 from rejoinder.retrieval.encoding.head import (
-    MOST_ANSWERS,
     FittedIndex,
     check_takes_examples,
     fit_index,
@@ -49,7 +48,11 @@ from rejoinder.stores.models import ModelRecord, check_encoder, model_record
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
+from rejoinder.stores.writing import example_count
 
+MOST_FITTED = 2_000
+"""Replies up to which `Index.edit` fits the head again, in a second or two. Above, it keeps the
+head, as `Index.add` does: a change costs what the changed replies do."""
 NOTHING: Positions = np.empty(0, dtype=np.int64)
 
 
@@ -170,8 +173,7 @@ class Index(IndexReader):
                 self.manifest, self.store, encoder, replies, batch, progress, engine, old, head
             )
             if manifest != self.manifest:
-                *kept, new = range(len(manifest.segments))
-                segments = [*old[: len(kept)], self._open_new(manifest, new)]
+                segments = self._opened(manifest)
                 is_first = manifest.examples > 0 and not self.manifest.examples
                 if is_first and takes_examples(encoder):
                     fitted = fit_index(self.store, manifest, segments, encoder)
@@ -207,21 +209,50 @@ class Index(IndexReader):
 
         `curation.editing.Editor` does so by name, and writes it to the log.
 
+        An index of up to `MOST_FITTED` replies is fitted again. A larger one stays as it was
+        fitted, and the changed replies are written beside their earlier editions, which `compact`
+        removes.
+
         Raises:
             InputError: there is no reply at a position, or somebody else has changed the index.
         """
         gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
         self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
-        back = self._known(restored or ())
-        if changes or back:
-            self._refit({**changes, **(restored or {})}, gone)
+        self._known(restored or ())
+        new = {**changes, **(restored or {})}
+        if new and (len(self) <= MOST_FITTED or self._has_first_examples(new)):
+            self._refit(new, gone)
+        elif new:
+            self._revise(new, gone)
         elif len(gone):
             self.delete(gone.tolist())
 
-    def fit(self) -> None:
-        """Fit the head again, to replies that were added since, for instance."""
+    def fit(self, changes: Mapping[int, Candidate] | None = None) -> None:
+        """Fit the head again, to all replies as they are now, and write them anew.
+
+        Before, `changes` take the place of replies at some positions; see `edit`.
+        """
         check_takes_examples(self._model())
-        self._refit({})
+        self._refuse_gone(np.array(self._known(changes or ()), dtype=np.int64))
+        self._refit(changes or {})
+
+    def _has_first_examples(self, changes: Mapping[int, Candidate]) -> bool:
+        """Return whether changes have the index's first titles and examples: they need a head."""
+        if self.manifest.head is not None and self.manifest.examples:
+            return False
+        return any(map(example_count, changes.values())) and takes_examples(self._model())
+
+    def _revise(self, changes: Mapping[int, Candidate], deleted: Positions) -> None:
+        encoder = self._model()
+        with self._change():
+            record = self.manifest.head
+            head = None if record is None else read_head(self.store, record)
+            manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
+            manifest = manifest.restoring(np.array(sorted(changes), dtype=np.int64))
+            manifest = revise(manifest, self.store, encoder, changes, self._segments, head)
+            segments = self._opened(manifest)
+            self._set(self._replace_manifest(manifest), segments)
+            self._tidy_up()
 
     @functools.cached_property
     def _remembering(self) -> DualEncoder:
@@ -229,7 +260,7 @@ class Index(IndexReader):
         return self._model().with_cache()
 
     def _refit(self, changes: Mapping[int, Candidate], deleted: Positions = NOTHING) -> None:
-        encoder = self._remembering if len(self) <= MOST_ANSWERS else self._model()
+        encoder = self._remembering if len(self) <= MOST_FITTED else self._model()
         with self._change():
             manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
             fitted = fit_index(self.store, manifest, self._segments, encoder, changes)
@@ -238,9 +269,9 @@ class Index(IndexReader):
             self._tidy_up(fitted)
 
     def compact(self, *, batch: int = 1024, progress: Advance | None = None) -> int:
-        """Write all segments as one, without what was deleted, all or nothing.
+        """Write all segments as one, without what was deleted or changed, all or nothing.
 
-        Return how many replies' data went.
+        Return how many replies' data went; an earlier edition of a reply counts as one.
 
         Positions and answers stay what they were, and so does a calibration. The files are compared
         with their digests first. `progress` gets the number of replies just copied.
@@ -338,6 +369,17 @@ class Index(IndexReader):
     def _open_new(self, manifest: Manifest, number: int = 0) -> Segment:
         """Open a segment that was just written."""
         return self.store.open_segment(manifest, number, verify=False)
+
+    def _opened(self, manifest: Manifest) -> list[Segment]:
+        """Return the segments of a manifest, of which one was just written."""
+        known = {segment.record.name: segment for segment in self._segments}
+        segments = []
+        for number, record in enumerate(manifest.segments):
+            segment = known.get(record.name)
+            if segment is None or segment.record != record:
+                segment = self._open_new(manifest, number)
+            segments.append(segment)
+        return segments
 
     def _replace_file(self, record: ApproximateRecord | None) -> None:
         manifest = replace(self.manifest, approximate=record, same_as="")

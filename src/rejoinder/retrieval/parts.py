@@ -7,7 +7,7 @@ Each part is searched for by itself. A reply's score is that of the part that it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -47,15 +47,22 @@ class FoundByParts(NamedTuple):
     also: frozenset[int] = frozenset()  # best ones of other sentences than the best one's
 
 
-def join_parts(found: Sequence[tuple[Positions, Scores]], texts: Sequence[str]) -> FoundByParts:
-    """Return the candidates that the parts of a conversation found as one list."""
+def join_parts(
+    found: Sequence[tuple[Positions, Scores]],
+    texts: Sequence[str],
+    positions_of: Callable[[Positions], Positions] = np.asarray,
+) -> FoundByParts:
+    """Return the candidates that the parts of a conversation found as one list.
+
+    Equal scores are in the order of what `positions_of` gives for their numbers.
+    """
     if len(found) == 1:
         return FoundByParts(*found[0], {})
     less = penalties(texts)
     numbers = np.concatenate([each for each, _ in found])
     scores = np.concatenate([each - own for (_, each), own in zip(found, less, strict=True)])
     parts = np.repeat(np.arange(len(found)), [len(each) for each, _ in found])
-    order = np.lexsort((parts, numbers, -scores))
+    order = np.lexsort((parts, positions_of(numbers), -scores))
     _, firsts = np.unique(numbers[order], return_index=True)
     order = order[np.sort(firsts)]
     chosen = numbers[order]
@@ -111,6 +118,10 @@ class PartsOfIndex:
         """Return a candidate with its score and the part that it fits."""
         reply = self.filtered.reply(number, score)
         return replace(reply, part=self.parts[number], also=number in self.also)
+
+    def positions_of(self, numbers: Positions) -> Positions:
+        """See `FilteredIndex.positions_of`."""
+        return self.filtered.positions_of(numbers)
 
     def words(self) -> tuple[WordIndex, Flags]:
         """See `FilteredIndex.words`."""

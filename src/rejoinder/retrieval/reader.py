@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import heapq
+import operator
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,13 +31,15 @@ from rejoinder.stores.candidates import CandidateSearch
 from rejoinder.stores.folder.store import FolderStore
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_encoder, check_model
+from rejoinder.stores.rows import gone_rows
 from rejoinder.stores.runs import Positions, are_in, read_runs
-from rejoinder.stores.scan import Flags, Found, Rows, search
+from rejoinder.stores.scan import Flags, Found, Rows, positions_of, search
 from rejoinder.stores.segments import Segment, texts_of
 from rejoinder.stores.store import Store
 
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
+_LISTED_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,10 @@ class FilteredSegments:
         row = number - self.rows[owner].first
         candidate = segment.candidate(row)
         return Reply.of(candidate, score, segment.position(row))
+
+    def positions_of(self, numbers: Positions) -> Positions:
+        """Return what rows of equal scores are ordered by; see `scan.positions_of`."""
+        return positions_of(self.rows, numbers)
 
     def words(self) -> tuple[WordIndex, Flags]:
         """Return the words of all rows, and which rows pass."""
@@ -140,6 +148,16 @@ def _open_all(
     if verify and manifest.approximate:
         store.open_candidates(manifest.approximate).check(content=True)
     return segments
+
+
+def _places(segment: Segment, chosen: Flags, first: int) -> Iterator[tuple[int, Segment, int]]:
+    """Yield positions of chosen rows, from the first on, with the segment and the row."""
+    rows = np.flatnonzero(chosen)
+    rows = rows[np.searchsorted(segment.positions_of(rows), first) :]
+    for start in range(0, len(rows), _LISTED_AT_ONCE):
+        own = rows[start : start + _LISTED_AT_ONCE]
+        for position, row in zip(segment.positions_of(own).tolist(), own.tolist(), strict=True):
+            yield position, segment, row
 
 
 class IndexReader(Searcher):
@@ -217,15 +235,18 @@ class IndexReader(Searcher):
     def candidates(
         self, first: int = 0, *, deleted: bool = False
     ) -> Iterator[tuple[int, Candidate]]:
-        """Yield positions, from `first` on, and their replies.
+        """Yield positions, ascending from `first` on, and their replies.
 
-        With `deleted` those that were deleted, as long as the files hold them.
+        With `deleted` those that were deleted, and earlier editions of those that were changed, as
+        long as the files hold them.
         """
         check_count("first", first, 0)
-        for segment, rows in zip(self._segments, self._rows, strict=True):
-            for row in map(int, np.flatnonzero(rows.gone == deleted)):
-                if segment.position(row) >= first:
-                    yield segment.position(row), segment.candidate(row)
+        places = [
+            _places(segment, rows.gone == deleted, first)
+            for segment, rows in zip(self._segments, self._rows, strict=True)
+        ]
+        for position, segment, row in heapq.merge(*places, key=operator.itemgetter(0)):
+            yield position, segment.candidate(row)
 
     def snapshot(self) -> IndexReader:
         """Return the index as it is now: what `refresh` and changes do does not reach it."""
@@ -242,10 +263,11 @@ class IndexReader(Searcher):
             InputError: there is none, or it was deleted.
         """
         known = np.array(self._known([position]), dtype=np.int64)
-        segment, row = self._place(position)
-        is_held = 0 <= row < segment.record.count and segment.position(row) == position
-        if not (deleted and is_held):
+        place = self._place(position)
+        if place is None or not deleted:
             self._refuse_gone(known)
+        assert place is not None
+        segment, row = place
         return segment.candidate(row)
 
     def vectors(self, positions: Iterable[int], *, of_texts: bool = False) -> FloatArray:
@@ -277,18 +299,14 @@ class IndexReader(Searcher):
 
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
         """Take over a manifest and its segments, at one instant for who reads."""
-        gone = read_runs(manifest.deleted)
+        gone = gone_rows(segments, read_runs(manifest.deleted))
+        is_revised = any(segment.record.revises for segment in segments)
         end = 0
         rows: list[Rows] = []  # numbered through; see `Segment.position`
-        for segment in segments:
-            record = segment.record
-            deleted = None
-            own = gone[(gone >= record.first) & (gone < record.end)]
-            if len(own):
-                deleted = np.zeros(record.count, dtype=bool)
-                deleted[segment.rows(own)] = True
-            rows.append(Rows(end, record.count, segment, deleted, record.longest))
-            end += record.count
+        for segment, flags in zip(segments, gone, strict=True):
+            own = Rows(end, segment.count, segment, flags, segment.record.longest)
+            rows.append(replace(own, positions_of=segment.positions_of) if is_revised else own)
+            end += segment.count
         built = manifest.approximate
         if built is None:
             self._named = None
@@ -372,12 +390,20 @@ class IndexReader(Searcher):
 
     def _row(self, position: int, *, responses: bool = False) -> FloatArray:
         """Return the vector of the reply at a position, or the encoding of its text."""
-        segment, row = self._place(position)
+        place = self._place(position)
+        assert place is not None
+        segment, row = place
         rows = np.array([row])
         return np.asarray((segment.responses_of if responses else segment.vectors_of)(rows)[0])
 
-    def _place(self, position: int) -> tuple[Segment, int]:
-        """Return the segment of a reply, and its row there."""
-        firsts = [segment.record.first for segment in self._segments]
-        segment = self._segments[bisect.bisect_right(firsts, position) - 1]
-        return segment, int(segment.rows(np.array([position]))[0])
+    def _place(self, position: int) -> tuple[Segment, int] | None:
+        """Return the segment of a reply's latest edition, and its row there; None: it has none."""
+        at = np.array([position])
+        found = None
+        for segment in self._segments:
+            record = segment.record
+            if not record.first <= position < record.end or (found and not record.revises):
+                continue
+            if len(rows := segment.rows_at(at)):
+                found = segment, int(rows[0])
+        return found

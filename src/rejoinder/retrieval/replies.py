@@ -116,6 +116,9 @@ class FilteredIndex(Protocol):
     def reply(self, number: int, score: float) -> Reply:
         """Return a candidate with its score."""
 
+    def positions_of(self, numbers: Positions) -> Positions:
+        """Return what candidates of equal scores are ordered by."""
+
     def words(self) -> tuple[WordIndex, Flags]:
         """Return the words of all replies, (n,), and which of these pass."""
 

@@ -221,7 +221,7 @@ class Searcher(Searchable, Described):
                 strict=True,
             )
         ]
-        numbers, scores, parts, also = join_parts(scored, texts)
+        numbers, scores, parts, also = join_parts(scored, texts, filtered.positions_of)
         if familiarity is not None and familiarity.density is not None and len(numbers):
             # The part was chosen without it: it says whether a message is for the index.
             best = int(numbers[0])
@@ -388,7 +388,7 @@ def _find_hybrid(
             alike = np.argpartition(matches, -wanted)[-wanted:]
             numbers = np.union1d(near, alike)
             sums = exact_scores(contexts[i], filtered.vectors(numbers)) + matches[numbers]
-            order = np.lexsort((numbers, -sums))[:k]
+            order = np.lexsort((filtered.positions_of(numbers), -sums))[:k]
             if wanted == filtered.count or sums[order[-1]] > scores[-1] + matches[alike].min():
                 order = order[sums[order] >= minimum]
                 done[i] = numbers[order], sums[order]

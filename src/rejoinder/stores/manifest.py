@@ -6,22 +6,32 @@ import functools
 import hashlib
 import json
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
+from rejoinder.arrays import ranges
 from rejoinder.errors import InputError
 from rejoinder.files import is_plain, parse_json
 from rejoinder.stores.models import ModelRecord
-from rejoinder.stores.runs import Positions, join_runs, read_runs, runs_of, write_runs
+from rejoinder.stores.runs import (
+    Positions,
+    join_runs,
+    read_runs,
+    runs_of,
+    without_positions,
+    write_runs,
+)
 
 Method: TypeAlias = Literal["hnsw", "ivf", "scan"]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-FORMATS = (1, 2, 4, 5, 6)
+FORMATS = (1, 2, 4, 5, 6, 7)
 """2 where `Index.compact` has been at work, 4 with a head, or texts that were encoded without the
-frame of templates, 5 where the words of a message count, 6 where the density of examples does."""
+frame of templates, 5 where the words of a message count, 6 where the density of examples does, 7
+with revisions."""
 IN_MILVUS = 3  # as earlier versions kept replies in Milvus
 # fields that earlier versions do not know
 _LATER = (
@@ -34,6 +44,7 @@ _LATER = (
     "change",
     "word_weight",
     "density_end",
+    "revises",
 )
 KIND = "rejoinder index"
 REPLIES = "replies.jsonl"
@@ -54,6 +65,15 @@ class SegmentRecord:
     # positions in its range that have no row, being gone when it was written, as runs
     holes: str = ""
     examples: Count = 0  # titles and examples of its replies
+    # whether it is a revision: its replies take the places of others, and add no positions
+    revises: bool = False
+
+    @property
+    def positions(self) -> Positions:
+        """The positions of its rows, (n,), ascending."""
+        starts, counts = runs_of(self.holes)
+        firsts = np.concatenate([[self.first], starts + counts])
+        return ranges(firsts, np.append(starts, self.end) - firsts)
 
     @functools.cached_property
     def end(self) -> int:
@@ -106,7 +126,10 @@ class Manifest:
     model: ModelRecord
     dtype: Literal["float32"] = "float32"
     size: Count = 0  # of the vectors; 0 while there are none
-    segments: tuple[SegmentRecord, ...] = ()  # by ascending first position, without gaps
+    # in the order in which they were written: a revision's row counts instead of those of its
+    # position in ordinary segments and in earlier revisions; ordinary segments go on where the one
+    # before them ends
+    segments: tuple[SegmentRecord, ...] = ()
     # positions whose rows are still there but gone, as runs, ascending: "3,7-19,40"
     deleted: str = ""
     # fingerprint of the index that was compacted to this one and gave the same answers
@@ -121,11 +144,11 @@ class Manifest:
     @property
     def end(self) -> int:
         """The position of the next reply."""
-        return self.segments[-1].end if self.segments else 0
+        return next((each.end for each in reversed(self.segments) if not each.revises), 0)
 
     @property
     def examples(self) -> int:
-        """Number of titles and examples of its replies."""
+        """Number of titles and examples in its segments, those of rows that are gone included."""
         return sum(record.examples for record in self.segments)
 
     @property
@@ -138,13 +161,26 @@ class Manifest:
     @property
     def gone(self) -> str:
         """The positions that have no reply any more, as runs."""
-        return join_runs([self.deleted, *(record.holes for record in self.segments)])
+        holes = join_runs(record.holes for record in self.segments if not record.revises)
+        for record in self.segments:
+            if record.revises and holes:
+                holes = without_positions(holes, record.positions)
+        return join_runs([self.deleted, holes])
+
+    def leaving_out(self, names: Collection[str]) -> Manifest:
+        """Return the manifest without the segments of some names."""
+        segments = tuple(record for record in self.segments if record.name not in names)
+        return replace(self, segments=segments)
 
     def without(self, positions: Positions) -> Manifest:
         """Return the manifest after more positions are gone."""
         return replace(
             self, deleted=write_runs(np.union1d(read_runs(self.deleted), positions)), same_as=""
         )
+
+    def restoring(self, positions: Positions) -> Manifest:
+        """Return the manifest after ascending positions are no longer gone; rows have to follow."""
+        return replace(self, deleted=without_positions(self.deleted, positions), same_as="")
 
     def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = msgspec.to_builtins(self)  # ten times as fast as `asdict`
@@ -155,6 +191,8 @@ class Manifest:
         return content
 
     def _format(self) -> int:
+        if any(record.revises for record in self.segments):
+            return 7
         if self.head and self.head.density_end:
             return 6
         if self.head and self.head.word_weight:
@@ -215,12 +253,16 @@ def _check(manifest: Manifest) -> None:
         starts, counts = runs_of(record.holes)
         if not all(map(is_plain, (record.name, *record.files))):
             raise ValueError(f"{record.name!r} is not a name of a segment")
-        if record.first != end or not 0 <= record.longest < math.inf:
+        is_next = record.revises or record.first == end
+        if not is_next or not 0 <= record.longest < math.inf:
             raise ValueError(f"{record.name} does not go on where the one before it ends")
-        end = record.end
+        end = end if record.revises else record.end
         count = count + record.count
-        if len(starts) and (starts[0] < record.first or starts[-1] + counts[-1] > end):
+        if len(starts) and (starts[0] < record.first or starts[-1] + counts[-1] > record.end):
             raise ValueError(f"{record.name} has holes beyond its end")
+    for record in manifest.segments:
+        if record.revises and record.end > end:
+            raise ValueError(f"{record.name} revises replies from {end:,} on, which never were")
     starts, counts = runs_of(manifest.deleted)
     if len(starts) and (starts[-1] + counts[-1] > end or counts.sum() > count):
         raise ValueError(f"{counts.sum():,} of {count:,} replies are deleted")

@@ -42,8 +42,7 @@ def join_runs(texts: Iterable[str]) -> str:
     starts = starts[order]
     first = np.concatenate([[True], starts[1:] != ends[:-1]])[: len(starts)]
     lasts = ends[np.roll(first, -1)] - 1
-    pairs = zip(starts[first].tolist(), lasts.tolist(), strict=True)
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in pairs)
+    return _as_text(starts[first], lasts)
 
 
 def are_in(positions: Positions, text: str) -> npt.NDArray[np.bool_]:
@@ -54,11 +53,30 @@ def are_in(positions: Positions, text: str) -> npt.NDArray[np.bool_]:
     return positions < ends[before]
 
 
+def without_positions(text: str, positions: Positions) -> str:
+    """Return as runs what is in runs but not among ascending positions."""
+    starts, counts = runs_of(text)
+    inside = positions[are_in(positions, text)]
+    firsts = np.sort(np.concatenate([starts, inside + 1]))
+    ends = np.sort(np.concatenate([starts + counts, inside]))
+    is_left = firsts < ends
+    return _as_text(firsts[is_left], ends[is_left] - 1)
+
+
 def write_runs(positions: Positions) -> str:
     """Return ascending positions as runs."""
     if not len(positions):
         return ""
     ends = np.flatnonzero(np.diff(positions) != 1)
-    firsts = positions[[0, *(ends + 1)]].tolist()
-    lasts = positions[[*ends, -1]].tolist()
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
+    return _as_text(positions[[0, *(ends + 1)]], positions[[*ends, -1]])
+
+
+def write_gaps(positions: Positions) -> str:
+    """Return as runs what ascending positions leave out between the first and the last of them."""
+    before = np.flatnonzero(np.diff(positions) != 1)
+    return _as_text(positions[before] + 1, positions[before + 1] - 1)
+
+
+def _as_text(firsts: Positions, lasts: Positions) -> str:
+    pairs = zip(firsts.tolist(), lasts.tolist(), strict=True)
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in pairs)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -72,6 +72,8 @@ class Rows:
     # the texts of which it has one. None: there is no filter, or it is a function.
     conditions: Sequence[tuple[str, Collection[str]]] | None = None
     gone_before: Flags | None = None  # (n,): which rows are gone whatever the conditions say
+    # returns the positions of rows, where these are not in the order of their numbers
+    positions_of: Callable[[Positions], Positions] | None = None
 
     @classmethod
     def of(
@@ -101,8 +103,8 @@ def search(
 ) -> Found:
     """Find the best k rows of each context (m, d), in segments by ascending position.
 
-    For each context positions and scores of at least `minimum` come out, best first, equal ones by
-    position.
+    For each context numbers of rows and scores of at least `minimum` come out, best first, equal
+    ones by position.
     """
     found: Found = []
     for queries in _groups(contexts, max(1, min(CONTEXTS_AT_ONCE, PRODUCTS_AT_ONCE // k))):
@@ -278,14 +280,31 @@ class _Best:
 def rescore(
     segments: Sequence[Rows], context: FloatArray, positions: Positions, k: int
 ) -> tuple[Positions, Scores]:
-    """Return the best k of rows, by ascending positions, with their exact scores; see `search`."""
+    """Return the best k of rows, by ascending numbers, with their exact scores; see `search`."""
     step = max(1, PRODUCTS_AT_ONCE // context.shape[1])  # the disk is read in one direction
     parts = [positions[start : start + step] for start in range(0, len(positions), step)]
     scores = np.concatenate(
         [np.zeros(0), *(exact_scores(context, _gather(segments, part)) for part in parts)]
     )
-    order = np.lexsort((positions, -scores))[:k]
+    order = np.lexsort((positions_of(segments, positions), -scores))[:k]
     return positions[order], scores[order]
+
+
+def positions_of(segments: Sequence[Rows], numbers: Positions) -> Positions:
+    """Return what rows of equal scores are ordered by: their positions, or what ascends as they do.
+
+    Numbers do, unless replies were revised.
+    """
+    if all(rows.positions_of is None for rows in segments):
+        return numbers
+    owners = np.searchsorted([rows.first for rows in segments], numbers, side="right") - 1
+    positions = numbers.copy()
+    for owner in np.unique(owners).tolist():
+        rows = segments[owner]
+        if rows.positions_of is not None:
+            own = owners == owner
+            positions[own] = rows.positions_of(numbers[own] - rows.first)
+    return positions
 
 
 def _gather(segments: Sequence[Rows], positions: Positions) -> Array:

@@ -84,25 +84,22 @@ class Segment(ABC):
     def check(self, *, content: bool) -> None:
         """Refuse what is not what the manifest says; `content` compares all of it."""
 
-    @functools.cached_property
-    def positions(self) -> Positions:
-        """The positions of its rows, (n,), ascending."""
-        return self._positions(np.arange(self.record.count))
-
     def position(self, row: int) -> int:
         """Return the position of a row."""
-        return int(self._positions(np.array(row))) if self.record.holes else self.record.first + row
+        is_simple = not self.record.holes
+        return self.record.first + row if is_simple else int(self.positions_of(np.array(row)))
 
-    def rows(self, positions: Positions) -> Positions:
-        """Return the rows of positions that it has."""
+    def rows_at(self, positions: Positions) -> Positions:
+        """Return the rows of those of ascending positions that it has."""
         starts, _, missing = self._holes
-        return (
-            positions
-            - self.record.first
-            - missing[np.searchsorted(starts, positions, side="right")]
-        )
+        first, last = np.searchsorted(positions, [self.record.first, self.record.end])
+        inside = positions[first:last]
+        before = np.searchsorted(starts, inside, side="right")
+        rows = inside - self.record.first - missing[before]
+        return np.asarray(rows[self.positions_of(rows) == inside])
 
-    def _positions(self, rows: Positions) -> Positions:
+    def positions_of(self, rows: Positions) -> Positions:
+        """Return the positions of some rows: (b,)."""
         _, behind, missing = self._holes
         return np.asarray(
             self.record.first + rows + missing[np.searchsorted(behind, rows, side="right")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +17,8 @@ from rejoinder.encoders.vectors import check_rows
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.stores.manifest import Manifest, SegmentRecord
+from rejoinder.stores.rows import OrderedRows
+from rejoinder.stores.runs import Positions, write_gaps
 from rejoinder.stores.scan import Array
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
@@ -46,23 +49,26 @@ JOINED_BYTES = 32 << 20  # of the segments that an addition copies at most: a te
 _to_json = msgspec.json.Encoder().encode
 
 
-def joinable(segments: Sequence[Segment], count: int, covered: int) -> Sequence[Segment]:
-    """Return the last segments that go into a new one of `count` replies.
+def joinable(
+    segments: Sequence[Segment], count: int, covered: int, *, revises: bool = False
+) -> list[Segment]:
+    """Return the last segments that go into a new one of `count` replies: into a revision others.
 
     Not the first `covered` rows, which stay.
     """
-    end = sum(segment.record.count for segment in segments)
+    starts = itertools.accumulate((segment.count for segment in segments), initial=0)
+    joined: list[Segment] = []
     size = 0
-    first = len(segments)
-    while first:
-        record = segments[first - 1].record
-        end = end - record.count
+    for segment, start in reversed([*zip(segments, starts, strict=False)]):
+        record = segment.record
+        if record.revises != revises:
+            continue
         size = size + record.bytes
-        if record.count > count or end < covered or size > JOINED_BYTES:
+        if record.count > count or start < covered or size > JOINED_BYTES:
             break
-        first = first - 1
+        joined.insert(0, segment)
         count = count + record.count
-    return segments[first:]
+    return joined
 
 
 def longest_of(vectors: Array) -> float:
@@ -77,13 +83,17 @@ def write_segment(
     *,
     unit: bool,
     holes: str = "",
+    revised: Positions | None = None,
     progress: Advance | None = None,
 ) -> Manifest:
     """Write a segment of all positions from the manifest's end on, except `holes`.
 
-    Return the manifest with it.
+    Return the manifest with it. With `revised`, ascending positions, it is a revision of these.
     """
     first = manifest.end
+    if revised is not None:
+        first = int(revised[0])
+        holes = write_gaps(revised)
     name = store.free_name(f"segment-{first:012d}")
     count = 0
     size = manifest.size
@@ -100,34 +110,31 @@ def write_segment(
             if progress is not None:
                 progress(len(batch.lines))
         files = segment.files()
-    record = SegmentRecord(name, first, count, files, longest, holes, examples)
+    revises = revised is not None
+    record = SegmentRecord(name, first, count, files, longest, holes, examples, revises)
     return replace(manifest, size=size, segments=(*manifest.segments, record), same_as="")
 
 
-def copied(segments: Sequence[Segment], gone: Array, batch: int) -> Batches:
-    """Yield what is left of segments as it is stored."""
-    for segment, rows in rows_left(segments, gone, batch):
-        whole = segment.responses is not segment.vectors
-        yield Batch(
-            list(map(segment.line, rows)),
-            np.asarray(segment.vectors[rows]),
-            np.asarray(segment.responses[rows]) if whole else None,
-            # Of a segment without examples no line is read.
-            sum(map(example_count, map(segment.candidate, rows))) if segment.record.examples else 0,
-        )
+def copied(rows: OrderedRows, batch: int) -> Batches:
+    """Yield rows of segments as they are stored; see `checked_parts`."""
+    return map(copy_of, checked_parts(rows, batch))
 
 
-def rows_left(
-    segments: Sequence[Segment], gone: Array, batch: int
-) -> Iterator[tuple[Segment, Array]]:
-    """Yield the rows that are left, `batch` at once, each time after their segment.
+def copy_of(rows: OrderedRows) -> Batch:
+    """Return rows of segments as they are stored."""
+    # Of a segment without examples no line is read.
+    examples = sum(map(example_count, rows.with_examples()))
+    responses = rows.responses() if rows.has_responses else None
+    return Batch(rows.lines(), rows.vectors(), responses, examples)
 
-    The segment's files are compared with their digests first.
+
+def checked_parts(rows: OrderedRows, batch: int) -> Iterator[OrderedRows]:
+    """Yield rows, `batch` at once.
+
+    The files of their segments are compared with their digests first.
     """
-    for segment in segments:
-        segment.check(content=True)
-        rows = segment.rows(np.setdiff1d(segment.positions, gone, assume_unique=True))
-        yield from ((segment, rows[start : start + batch]) for start in range(0, len(rows), batch))
+    rows.check()
+    yield from (rows.part(start, start + batch) for start in range(0, len(rows), batch))
 
 
 def example_count(candidate: Candidate) -> int:

@@ -24,16 +24,18 @@ from rejoinder.progress import Advance
 from rejoinder.retrieval.encoding import templates
 from rejoinder.retrieval.encoding.scoring import Head, encode_views
 from rejoinder.stores.manifest import Manifest
-from rejoinder.stores.runs import join_runs, read_runs
+from rejoinder.stores.rows import OrderedRows, gone_rows
+from rejoinder.stores.runs import Positions, join_runs, read_runs
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
 from rejoinder.stores.writing import (
     Batch,
     Batches,
+    checked_parts,
     copied,
+    copy_of,
     example_count,
     joinable,
-    rows_left,
     to_line,
     write_segment,
 )
@@ -66,15 +68,108 @@ def extend(
     )
     if (first := next(encoded, None)) is None:
         return manifest
-    covered = manifest.approximate.count if manifest.approximate else 0
-    old = joinable(segments, len(first.lines), covered)
-    kept = replace(manifest, segments=manifest.segments[: len(manifest.segments) - len(old)])
-    kept_batches = copied(old, np.empty(0, dtype=np.int64), batch)
+    old = joinable(segments, len(first.lines), _covered(manifest))
+    kept = manifest.leaving_out([segment.record.name for segment in old])
+    kept_batches = copied(OrderedRows.of(old, [None] * len(old)), batch)
     batches = itertools.chain(kept_batches, _counted(itertools.chain([first], encoded), progress))
     holes = join_runs(segment.record.holes for segment in old)
     return write_segment(
         kept, store, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None
     )
+
+
+def _covered(manifest: Manifest) -> int:
+    """Return how many rows an approximate search covers: they stay."""
+    return manifest.approximate.count if manifest.approximate else 0
+
+
+def revise(
+    manifest: Manifest,
+    store: Store,
+    encoder: DualEncoder,
+    changes: Mapping[int, Candidate],
+    segments: Sequence[Segment],
+    head: Head | None,
+    batch: int = 1024,
+) -> Manifest:
+    """Write replies at positions that there are as a revision; return the manifest with it.
+
+    With a `head` a reply's vector changes by what its discriminant does: how far the regression
+    moved it from there, when the head was fitted, stays (docs/choices.md). The last revisions among
+    the `segments` go into the new one as in `extend`, without what is superseded.
+    """
+    positions = np.array(sorted(changes), dtype=np.int64)
+    old = joinable(segments, len(positions), _covered(manifest), revises=True)
+    left = OrderedRows.of(old, gone_rows(old, positions))
+    lines = _changed_lines(changes, positions, batch, plain=manifest.plain)
+    new: Batches = _encoded(lines, encoder, None, head)
+    if head is not None:
+        new = _moved(positions, new, segments, encoder, head, plain=manifest.plain)
+    return write_segment(
+        manifest.leaving_out([segment.record.name for segment in old]),
+        store,
+        _merged(positions, new, left),
+        unit=has_unit_vectors(encoder),
+        revised=np.union1d(positions, left.positions),
+    )
+
+
+def _changed_lines(
+    changes: Mapping[int, Candidate], positions: Positions, batch: int, *, plain: bool
+) -> Lines:
+    for start in range(0, len(positions), batch):
+        part = {at: changes[at] for at in positions[start : start + batch].tolist()}
+        lines = [to_line(reply, at) for at, reply in part.items()]
+        yield lines, read_as(part.values(), plain=plain)
+
+
+def _moved(
+    positions: Positions,
+    new: Batches,
+    segments: Sequence[Segment],
+    encoder: DualEncoder,
+    head: Head,
+    *,
+    plain: bool,
+) -> Batches:
+    """Yield new replies at ascending positions, moved as far as their earlier editions were."""
+    start = 0
+    for batch in new:
+        own = positions[start : start + len(batch.lines)]
+        start = start + len(batch.lines)
+        vectors = batch.vectors.copy()
+        old = OrderedRows.latest(segments, own)
+        if len(old):
+            views = encode_views(encoder, read_as(old.candidates(), plain=plain))
+            unmoved = head.vectors(head.discriminants(views, len(old)), old.few_responses())
+            vectors[np.searchsorted(own, old.positions)] += old.few_vectors() - unmoved
+        yield batch._replace(vectors=vectors)
+
+
+def _merged(positions: Positions, new: Batches, left: OrderedRows) -> Batches:
+    """Yield new replies at ascending positions, and rows that are left, in the order of all."""
+    left.check()
+    start = done = 0
+    for batch in new:
+        own = positions[start : start + len(batch.lines)]
+        start = start + len(batch.lines)
+        end = int(np.searchsorted(left.positions, own[-1]))
+        part = left.part(done, end)
+        done = end
+        if not len(part):
+            yield batch
+            continue
+        copy = copy_of(part)
+        order = np.argsort(np.concatenate([own, part.positions]))
+        lines = [*batch.lines, *copy.lines]
+        vectors = np.concatenate([batch.vectors, copy.vectors])[order]
+        responses = None
+        if batch.responses is not None and copy.responses is not None:
+            responses = np.concatenate([batch.responses, copy.responses])[order]
+        examples = batch.examples + copy.examples
+        yield Batch([lines[row] for row in order.tolist()], vectors, responses, examples)
+    if done < len(left):
+        yield copy_of(left.part(done, len(left)))
 
 
 def _counted(batches: Batches, progress: Advance | None) -> Batches:
@@ -119,15 +214,14 @@ def rewrite(
 
     """
     check_count("batch", batch)
-    gone = read_runs(old.deleted)
+    left = OrderedRows.of(segments, gone_rows(segments, read_runs(old.deleted)))
     batches: Batches
     if encoder is None:
-        batches = copied(segments, gone, batch)
+        batches = copied(left, batch)
     else:
-        left = rows_left(segments, gone, batch)
         lines = (
-            (list(map(s.line, rows)), read_as(map(s.candidate, rows), plain=manifest.plain))
-            for s, rows in left
+            (rows.lines(), read_as(rows.candidates(), plain=manifest.plain))
+            for rows in checked_parts(left, batch)
         )
         batches = _encoded(lines, encoder, engine, None)
     # Vectors that stay were checked when they were written.

@@ -25,6 +25,7 @@ from rejoinder.retrieval.encoding.familiarity import ViewWords
 from rejoinder.retrieval.encoding.scoring import Head, HeldOutScores, Views
 from rejoinder.stores.manifest import HeadRecord, Manifest
 from rejoinder.stores.names import CALIBRATION, HEAD_FILE
+from rejoinder.stores.rows import OrderedRows, gone_rows
 from rejoinder.stores.runs import Positions, read_runs, write_runs
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
@@ -130,14 +131,12 @@ def _changed(
     encoder: DualEncoder,
 ) -> tuple[Positions, list[Candidate], FloatArray]:
     """Return the positions, replies and encodings of texts that are left, after changes."""
-    rows = _present(manifest, segments)
-    parts = [segment.responses[own] for segment, own in zip(segments, rows, strict=True)]
-    present = [segment.positions[own] for segment, own in zip(segments, rows, strict=True)]
-    positions = np.concatenate(present)
-    candidates = list(_replies(segments, rows))
-    restored = np.setdiff1d(np.array(sorted(changes), dtype=np.int64), positions)
-    responses = np.concatenate([*parts, np.zeros((len(restored), manifest.size), np.float32)])
-    positions = np.concatenate([positions, restored])
+    left = _present(manifest, segments)
+    candidates = left.candidates()
+    restored = np.setdiff1d(np.array(sorted(changes), dtype=np.int64), left.positions)
+    nothing = np.zeros((len(restored), manifest.size), np.float32)
+    responses = np.concatenate([left.responses(), nothing]) if len(left) else nothing
+    positions = np.concatenate([left.positions, restored])
     candidates += [changes[position] for position in restored.tolist()]
     order = np.argsort(positions)
     new = list(range(len(positions) - len(restored), len(positions)))
@@ -151,19 +150,9 @@ def _changed(
     return positions[order], [candidates[row] for row in order.tolist()], responses[order]
 
 
-def _present(manifest: Manifest, segments: Sequence[Segment]) -> list[Positions]:
-    """Return the rows of each segment whose replies are not deleted."""
-    gone = read_runs(manifest.deleted)
-    return [
-        segment.rows(np.setdiff1d(segment.positions, gone, assume_unique=True))
-        for segment in segments
-    ]
-
-
-def _replies(segments: Sequence[Segment], rows: Sequence[Positions]) -> Iterator[Candidate]:
-    """Yield the replies in some rows of each segment."""
-    for segment, own in zip(segments, rows, strict=True):
-        yield from map(segment.candidate, own.tolist())
+def _present(manifest: Manifest, segments: Sequence[Segment]) -> OrderedRows:
+    """Return the rows of the replies that there are."""
+    return OrderedRows.of(segments, gone_rows(segments, read_runs(manifest.deleted)))
 
 
 def fit_replies(
@@ -276,7 +265,8 @@ def with_head(
     """Fit the head of an index that is being written, if it needs one; return its manifest."""
     count = len(manifest.segments)
     segments = [store.open_segment(manifest, number, verify=False) for number in range(count)]
-    replies = _replies(segments, _present(manifest, segments))
+    present = _present(manifest, segments)
+    replies = present.part(0, MOST_ANSWERS + 1).candidates()
     if not needs_head(manifest.examples, replies, encoder):
         return manifest
     fitted = fit_index(store, manifest, segments, encoder, phases=phases)

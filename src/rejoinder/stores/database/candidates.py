@@ -21,7 +21,15 @@ from rejoinder.stores.ann import CANDIDATES, MEASURED_AT, recall_of
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.manifest import ApproximateRecord, Method
 from rejoinder.stores.runs import Positions
-from rejoinder.stores.scan import CONTEXTS_AT_ONCE, Found, Rows, Scores, exact_scores, search
+from rejoinder.stores.scan import (
+    CONTEXTS_AT_ONCE,
+    Found,
+    Rows,
+    Scores,
+    exact_scores,
+    positions_of,
+    search,
+)
 
 GRAPHS = "graphs"  # in place of a file's name
 LEAST_EFFORT = 40
@@ -80,7 +88,7 @@ class DatabaseCandidates(ABC):
         found: Found = []
         for context, others in zip(contexts, by_scan, strict=True):
             parts = [_scored(rows, context, [next(answers) for _ in context], k) for rows in whole]
-            found.append(_best([others, *parts], k, minimum))
+            found.append(_best(segments, [others, *parts], k, minimum))
         return found
 
     def _can_ask(self, rows: Rows) -> bool:
@@ -166,11 +174,11 @@ def measured(
 
 
 def _best(
-    parts: Sequence[tuple[Positions, Scores]], k: int, minimum: float
+    segments: Sequence[Rows], parts: Sequence[tuple[Positions, Scores]], k: int, minimum: float
 ) -> tuple[Positions, Scores]:
     """Return the best k of what several segments have."""
-    positions = np.concatenate([part for part, _ in parts])
+    numbers = np.concatenate([part for part, _ in parts])
     scores = np.concatenate([part for _, part in parts])
-    order = np.lexsort((positions, -scores))[:k]
+    order = np.lexsort((positions_of(segments, numbers), -scores))[:k]
     order = order[scores[order] >= minimum]
-    return positions[order], scores[order]
+    return numbers[order], scores[order]

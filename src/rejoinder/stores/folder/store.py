@@ -1,7 +1,8 @@
 """An index in a folder.
 
     manifest.json             the model, the files with their digests, the positions that are gone
-    segment-000000000000/     replies that were written at once, or small segments joined by `add`
+    segment-000000000000/     replies that were written at once, or small segments joined by `add`;
+                              or new editions of replies in other segments
         replies.jsonl         texts and payloads
         offsets.i64           where each reply begins
         vectors.f32           float32 vectors
