@@ -34,6 +34,7 @@ from common import read_conversations, use_threads, write_result
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Recorder
+from rejoinder.encoders.open import open_encoder
 from rejoinder.progress import track
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.reader import IndexReader
@@ -121,7 +122,7 @@ def search(
     store: Store, model: str, contexts: Sequence[list[str]], wanted: Wanted
 ) -> dict[str, Any]:
     """Search an index that has graphs, with and without them, and while it is changed."""
-    encoder: Any = rejoinder.load(model)
+    encoder: Any = open_encoder(model, light=True)  # as `reply` and `serve` do
     index = rejoinder.Index.open(store, encoder, verify=False)
     few = {"part": 7}
     figures: dict[str, Any] = {"bytes": store.size()}
@@ -277,7 +278,7 @@ def _memory_of_a_process(store: Store, model: str, context: list[str]) -> int:
 
 
 def _peak(store: Store, model: str, context: list[str]) -> int:
-    index = rejoinder.Index.open(store, rejoinder.load(model), verify=False)
+    index = rejoinder.Index.open(store, open_encoder(model, light=True), verify=False)
     index.search([context], BEST)
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]

@@ -164,7 +164,7 @@ def measured(
             exact += search(segments, batch, MEASURED_AT)
             advance(len(batch))
     for step in itertools.count():
-        effort = min(round(LEAST_EFFORT * 2 ** (step / 2)), named.most_effort)
+        effort = min(round(LEAST_EFFORT * 2 ** (step / 4)), named.most_effort)
         named.record = replace(named.record, effort=effort)
         reached = recall_of(named, segments, contexts[::2], exact[::2])
         if reached >= named.record.wanted or effort == named.most_effort:
