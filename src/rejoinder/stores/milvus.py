@@ -27,7 +27,7 @@ from rejoinder.progress import Track
 from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS
 from rejoinder.stores.database.candidates import (
     DatabaseCandidates,
-    Question,
+    GraphQuestion,
     check_method,
     left_out,
     measured,
@@ -353,11 +353,13 @@ class MilvusCandidates(DatabaseCandidates):
     def check(self, *, content: bool) -> None:
         """A collection that is loaded has its graph."""
 
-    def _ask(self, questions: Sequence[Question], effort: int) -> list[Mapping[int, StoredRow]]:
+    def _ask(
+        self, questions: Sequence[GraphQuestion], effort: int
+    ) -> list[Mapping[int, StoredRow]]:
         """Return the rows that answer each question, found with a search effort."""
         return [self._answer(question, effort) for question in questions]
 
-    def _answer(self, question: Question, effort: int) -> Mapping[int, StoredRow]:
+    def _answer(self, question: GraphQuestion, effort: int) -> Mapping[int, StoredRow]:
         rows = question.rows
         segment = question.segment
         assert isinstance(segment, Collected)

@@ -38,7 +38,7 @@ MOST_LEFT_OUT = 10_000  # rows that a database is told to leave out by their num
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GraphQuestion:
     """What a segment's graph is asked: about `count` rows that pass, nearest to a vector."""
 
     segment: DatabaseSegment
@@ -56,7 +56,9 @@ class DatabaseCandidates(ABC):
         self.record = record
 
     @abstractmethod
-    def _ask(self, questions: Sequence[Question], effort: int) -> list[Mapping[int, StoredRow]]:
+    def _ask(
+        self, questions: Sequence[GraphQuestion], effort: int
+    ) -> list[Mapping[int, StoredRow]]:
         """Return the rows that answer each question, found with a search effort."""
 
     @abstractmethod
@@ -97,11 +99,11 @@ class DatabaseCandidates(ABC):
         return rows.first < self.record.count and is_told
 
 
-def _question(rows: Rows, vector: FloatArray, k: int) -> Question:
+def _question(rows: Rows, vector: FloatArray, k: int) -> GraphQuestion:
     segment = rows.source
     assert isinstance(segment, DatabaseSegment)
     count = min(max(math.ceil(CANDIDATES * k), MEASURED_AT), rows.present)
-    return Question(segment, rows, vector, count)
+    return GraphQuestion(segment, rows, vector, count)
 
 
 def _scored(
