@@ -496,8 +496,8 @@ SECTIONS: dict[str, Section] = {
         "A million replies in a database",
         "Responses of conversations, the ten best; searches one by one, encoding included. "
         "PostgreSQL has 4 GB of shared_buffers; with its default, 128 MB, a search by graphs took "
-        "twice as long. At most 100 changes a second were tried. The folder is tuned to 95 % of the "
-        "30 best, PostgreSQL to 93 %. Building and tuning shared the cores with other work.",
+        "twice as long. At most 100 changes a second were tried. The folder is tuned to 95 % of "
+        "the 30 best, PostgreSQL to 93 %. Building and tuning shared the cores with other work.",
         _stores,
     ),
     "several_servers": Section(
