@@ -108,7 +108,7 @@ def test_vectors_and_fingerprints_are_those_of_pytorch(folder):
         import json, rejoinder
         found = {{}}
         for name in ("bi-small", "convert-small"):
-            model = rejoinder.load(name)
+            model = rejoinder.load(name, precision="fp32")
             contexts = [["Hi!", "Hello.", text] for text in {texts!r}]
             found[name] = [
                 model.fingerprint,
