@@ -293,6 +293,11 @@ def test_a_role_that_reads_may_search_and_not_change(postgres_store):
             with pytest.raises(InputError, match="this role may not do that"):
                 change()
         assert answers(Index.open(postgres_store, HashEncoder())) == answers(index)
+        index.delete([0])  # so that there is something to compact
+        reader.refresh()
+        with pytest.raises(InputError, match="this role may not do that"):
+            reader.compact()
+        assert answers(Index.open(postgres_store, HashEncoder())) == answers(index)
     finally:
         with postgres_store._connections.connected() as connection:
             connection.execute("DROP OWNED BY reader")
