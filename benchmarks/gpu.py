@@ -48,7 +48,7 @@ MAX_LENGTH = 72
 CONTEXT_LENGTH = 128
 RATE = 1e-5
 SCALE = 20.0  # of the cosine, the peer's default
-COUNTED_FROM = 10  # the first steps make what is made once
+COUNTED_FROM = 10  # steps of a line of the log; the first half of a run makes what is made once
 RECIPES = Path(__file__).parent.parent / "recipes"
 
 
@@ -73,7 +73,7 @@ class Bench:
     @property
     def steps(self) -> int:
         """Return a number of steps that is enough on a card."""
-        return 60 if self.device.type == "cuda" else COUNTED_FROM + 2
+        return 150 if self.device.type == "cuda" else COUNTED_FROM + 2
 
 
 def main() -> None:
@@ -133,20 +133,24 @@ def with_weights(given: Path, folder: Path) -> Path:
 
 
 @contextmanager
-def watched(device: torch.device) -> Iterator[Callable[[], float]]:
-    """Sample the card's utilisation meanwhile, and return its mean in %."""
-    samples: list[int] = []
+def watched(device: torch.device) -> Iterator[Callable[[float], float]]:
+    """Sample the card's utilisation meanwhile; return its mean in % since a moment."""
+    samples: list[tuple[float, int]] = []
     done = threading.Event()
 
     def sample() -> None:
-        while not done.wait(0.1):
-            samples.append(torch.cuda.utilization(device))
+        while not done.wait(0.05):
+            samples.append((time.monotonic(), torch.cuda.utilization(device)))
+
+    def busy(since: float) -> float:
+        shares = [share for moment, share in samples if moment >= since]
+        return statistics.fmean(shares) if shares else 0.0
 
     thread = threading.Thread(target=sample, daemon=True)
     if device.type == "cuda":
         thread.start()
     try:
-        yield lambda: statistics.fmean(samples) if samples else 0.0
+        yield busy
     finally:
         done.set()
         if thread.ident is not None:
@@ -165,11 +169,17 @@ def our_rate(bench: Bench, recipe: str, settings: Sequence[str], name: str) -> t
         f"data.cache={bench.folder / 'tokens'}",
     ]
     run = bench.folder / "runs" / name
+    moments: list[float] = []
+
+    def clock() -> float:
+        moments.append(time.monotonic())  # it is asked in every step
+        return moments[-1]
+
     with watched(bench.device) as busy:
-        train(load_recipe(RECIPES / recipe, [*shared, *settings]), run)
-        share = busy()
+        train(load_recipe(RECIPES / recipe, [*shared, *settings]), run, clock=clock)
+        share = busy(moments[len(moments) // 2])
     lines = [line for line in read_metrics(run / "metrics.jsonl") if "examples_per_second" in line]
-    rates = [line["examples_per_second"] for line in lines[1:]] or [lines[0]["examples_per_second"]]
+    rates = [line["examples_per_second"] for line in lines[len(lines) // 2 :]]
     return statistics.median(rates), share
 
 
@@ -285,9 +295,10 @@ def cross_encoder(bench: Bench) -> None:
     model = load(bench.folder / "cross", device=str(bench.device), precision="bf16")
     contexts = [each.context for each in bench.examples[:64]]
     candidates = [[e.response for e in bench.examples[i : i + 100]] for i in range(64)]
+    began = time.monotonic()
     with watched(bench.device) as busy:
         ours = rate_of(bench, lambda: model.score(contexts, candidates).size)
-        share = busy()
+        share = busy(began)
     peer = CrossEncoder(str(bench.start), num_labels=1, device=str(bench.device))
     peer.max_length = CONTEXT_LENGTH + MAX_LENGTH
     peer.model.to(torch.bfloat16)
@@ -320,9 +331,10 @@ def encoding(bench: Bench) -> None:
     model: Any = load(bench.folder / "bi", device=str(bench.device), precision="bf16")
     texts = [each.response for each in bench.examples]
     texts = texts if bench.device.type == "cuda" else texts[:500]
+    began = time.monotonic()
     with watched(bench.device) as busy:
         ours = rate_of(bench, lambda: len(model.encode_responses(texts)))
-        share = busy()
+        share = busy(began)
     peer = SentenceTransformer(str(bench.start), device=str(bench.device)).bfloat16()
     peer.max_seq_length = MAX_LENGTH
     some = texts[:10_000]

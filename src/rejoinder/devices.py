@@ -98,6 +98,16 @@ def move(batch: T, device: torch.device) -> T:
     return moved
 
 
+def fill(batch: T, other: T) -> None:
+    """Copy the tensors of a batch into those of another one with the same shapes, on a device."""
+    torch._foreach_copy_(list(_tensors(batch)), list(_tensors(other)))  # one call for each type
+
+
+def shapes(batch: object) -> tuple[tuple[object, ...], ...]:
+    """Return shape and type of each of a batch's tensors."""
+    return tuple((*tensor.shape, tensor.dtype) for tensor in _tensors(batch))
+
+
 def _views(buffer: Tensor, tensors: list[Tensor], ends: list[int]) -> list[Tensor]:
     """Return the places of tensors in a buffer of bytes, in their types and shapes."""
     views = []

@@ -312,15 +312,20 @@ def test_the_one_rectangle_holds_each_text_in_order(lengths):
     counts = np.array(lengths, dtype=np.int32)
     ids = np.arange(counts.sum(), dtype=np.int32)
     batch = pack(ids, counts, padding_id=-7, segment_cost=None, types=ids + 1)
-    assert batch.computed_tokens == batch.real_tokens == sum(max(n, 1) for n in lengths)
+    real = batch.real_tokens
+    assert real == sum(max(n, 1) for n in lengths)
+    assert (batch.ids[real:] == -7).all()
     [(part, segment)] = segment_parts(batch, batch.ids)
     rows = part.view(segment.count, segment.length)
     texts = [row[mask].tolist() for row, mask in zip(rows, segment.real, strict=True)]
     starts = np.cumsum(counts) - counts
     pieces = zip(starts.tolist(), lengths, strict=True)
     assert texts == [list(range(start, start + length)) or [-7] for start, length in pieces]
-    assert join_parts(batch, [part]).tolist() == batch.ids.tolist()
-    assert batch.places()[0].tolist() == batch.positions.eq(0).nonzero()[:, 0].tolist()
+    assert join_parts(batch, [part])[:real].tolist() == batch.ids[:real].tolist()
+    assert batch.padding.blank.reshape(-1)[batch.padding.inside].tolist() == [
+        place >= real for place in range(batch.computed_tokens)
+    ]
+    assert batch.places()[0].tolist() == batch.positions[:real].eq(0).nonzero()[:, 0].tolist()
     assert batch.places()[1].tolist() == [max(n, 1) for n in lengths]
     assert segment.length % 16 == 0
 

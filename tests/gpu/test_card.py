@@ -14,7 +14,8 @@ from rejoinder.networks.pair_batches import SidesBatch
 from rejoinder.networks.poly import BiEncoder
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.training.recipe.losses import InBatchLoss, SummedLoss
-from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.graphs import CudaRecorder
+from rejoinder.training.loop import Trainer, TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
 from tests.encoders import tiny_transformer
 from tests.encoders.conftest import lively
@@ -222,6 +223,54 @@ def test_an_anchored_trunk_learns(data, start, tmp_path):
     train(recipe(data, **given, compute=ON_CARD), tmp_path / "run")
     assert np.isfinite(losses(tmp_path / "run")).all()
     assert "loss_anchor" in (tmp_path / "run" / "metrics.jsonl").read_text()
+
+
+REPLAYED = (
+    "convert",
+    "two stages",
+    "quantised",
+    "hard negatives",
+    "learned scale",
+    "adadelta",
+    "clipped",
+    "bi-encoder",
+    "poly-encoder",
+    "cross-encoder",
+    "multi-context",
+    "frozen",
+)
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+def test_replayed_steps_are_those_that_come(name, data, start, tmp_path, monkeypatch):
+    record = CudaRecorder.__call__
+    recorded = itertools.count()
+
+    def counting(self, work):
+        next(recorded)
+        return record(self, work)
+
+    monkeypatch.setattr(CudaRecorder, "__call__", counting)
+    wanted = run_of(name, data, start)
+    train(wanted, tmp_path / "replayed")
+    assert next(recorded) > 0
+    monkeypatch.setattr(Trainer, "_graphed_passes", lambda *_: None)
+    train(wanted, tmp_path / "plain")
+    # sums of a card's atomic additions have no fixed order
+    assert losses(tmp_path / "replayed") == pytest.approx(losses(tmp_path / "plain"), rel=0.02)
+
+
+def test_a_step_that_waits_for_the_card_is_not_recorded(data, start, tmp_path, monkeypatch):
+    passes = Trainer._passes_of_whole_batch
+
+    def waiting(self, batch, scale):
+        loss = passes(self, batch, scale)
+        return loss._replace(figures={"waited": loss.value * float(loss.value)})
+
+    monkeypatch.setattr(Trainer, "_passes_of_whole_batch", waiting)
+    with pytest.warns(UserWarning, match="cannot be recorded"):
+        train(run_of("convert", data, start), tmp_path / "run")
+    assert losses(tmp_path / "run")[-1] < losses(tmp_path / "run")[0]
 
 
 def test_a_run_goes_on_from_its_checkpoint(data, start, tmp_path):

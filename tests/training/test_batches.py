@@ -318,7 +318,7 @@ def test_histories_are_changed_alike_in_any_number_of_processes(
         present.rows.tolist()
         == (np.array([here is not None for here in own]) & (given_to == rows)).tolist()
     )
-    assert {each.count for _, each in parts} == {present.count} == {int(present.rows.sum())}
+    assert {float(each.count) for _, each in parts} == {float(present.count)} == {int(present.rows.sum())}
     had = np.array([here is not None for here in own])
     for share, found in (
         (left_out, given_to < 0),

@@ -212,7 +212,7 @@ def test_a_model_that_encodes_both_sides_teaches_by_whole_conversations(tmp_path
     taught = distiller(batch)
     for name, values in expected.items():
         np.testing.assert_allclose(scores(taught, name), values, rtol=0.03, atol=0.05)
-    other = replace(batch, present={"history": ContextMask(torch.zeros(6, dtype=torch.bool), 0)})
+    other = replace(batch, present={"history": ContextMask(torch.zeros(6, dtype=torch.bool), torch.tensor(0.0))})
     np.testing.assert_array_equal(
         distiller(other)["context"], taught["input"], "with another's history it has no say"
     )

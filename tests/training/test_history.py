@@ -122,7 +122,7 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(
     x, z, both, y = (units(len(rows), 4, seed + part) for part in range(4))
     present = torch.tensor(has_history)
     encodings = {"input": x, "history": z * present[:, None], "context": both, "response": y}
-    having = {"history": ContextMask(present, int(present.sum()))}
+    having = {"history": ContextMask(present, present.sum().float())}
     found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), present=having)
     expected = {
         "loss_input": naive(x, y, 5.0, smoothing, groups),

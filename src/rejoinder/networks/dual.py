@@ -50,9 +50,9 @@ class SharedTrunk(nn.Module):
     def pool_history(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
         """Pool the histories' h (m, d) into h_z (n, d), zero without a history.
 
-        h_x is (n, d), the context and slot of each text (2, m).
+        h_x is (n, d), the context and slot of each text (2, m), or (3, m), see `encode_pairs`.
         """
-        return torch.zeros_like(x).index_copy(0, histories[0], texts)
+        return torch.zeros_like(x).index_add(0, histories[0], texts)
 
     def combine(self, x: Tensor, z: Tensor) -> Tensor:
         """Combine h_x and h_z (n, d_out), zero without a history, into one encoding (n, d_out)."""
@@ -89,8 +89,9 @@ class SharedTrunk(nn.Module):
 
         With a history h_x is "input", h_z "history", and the combined encoding "context". The batch
         holds K inputs, the texts of histories, whose pairs and slots are in `histories`, int64 (2,
-        m), and the responses, those of the K pairs first. Of an anchored batch "drift" says how far
-        r has moved from the start.
+        m), and the responses, those of the K pairs first. A third row of `histories` is 0 where a
+        text counts for nothing, else 1. Of an anchored batch "drift" says how far r has moved from
+        the start.
         """
         if self.history is None:
             x, y = self(batch, pairs)
@@ -99,7 +100,10 @@ class SharedTrunk(nn.Module):
         r, drift = self._reduced(batch, pairs, first)
         x = self.head("context")(r[:pairs])
         y = self.head("response")(r[first:])
-        z = self.pool_history(x, self.head("history")(r[pairs:first]), histories)
+        texts = self.head("history")(r[pairs:first])
+        if len(histories) == 3:
+            texts = texts * histories[2][:, None]
+        z = self.pool_history(x, texts, histories)
         unit = F.normalize(z, dim=-1) if self.history.apart else z
         return {"input": x, "history": unit, "context": self.combine(x, z), "response": y, **drift}
 

@@ -156,9 +156,9 @@ class MessageGates(nn.Module):
     def forward(self, x: Tensor, messages: Tensor, histories: Tensor) -> Tensor:
         """Sum the messages' h (m, d), weighted by h_x (n, d), into (n, d).
 
-        The context and the slot of each are in int64 (2, m).
+        The context and the slot of each are the first two rows of `histories`, int64 (2 or 3, m).
         """
-        owners, slots = histories
+        owners, slots = histories[0], histories[1]
         # index_select: the backward pass of x[owners] would sort them
         near = self.near(x.index_select(0, owners), messages)
         counted = messages * near * self.weights.index_select(0, slots)[:, None]

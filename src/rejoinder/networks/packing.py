@@ -9,11 +9,13 @@ padding. What compares the tokens of a text, such as attention, sees them in rec
   segment of their own.
 - One rectangle, for cards, where a call costs more than padding, and a new shape more than a call.
   Texts keep their order. Their tokens are copied into the rectangle and back (`rectangles`), so a
-  step has the same number of calls whatever the lengths.
+  step has the same number of calls whatever the lengths. Some of the padding is packed too, so that
+  few numbers of tokens occur and a step's shapes return (`training.graphs`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -48,7 +50,9 @@ class Segment:
 class Padding:
     """Places of packed tokens in the one rectangle (n, L), and back."""
 
-    inside: Tensor  # place of each token in the rectangle, int64 (T,)
+    inside: Tensor
+    """Place of each token in the rectangle, int64 (T,), all different. Those of packed padding are
+    blank."""
     source: Tensor  # token at each place, at padding the text's last one, int64 (n · L,)
     blank: Tensor  # which places are padding, bool (n, L)
 
@@ -138,7 +142,11 @@ def pack(
 def _pack_rectangle(
     ids: IntArray, lengths: IntArray, padding_id: int, types: IntArray | None
 ) -> TokenBatch:
-    """Pack texts into one rectangle, as a card computes them."""
+    """Pack texts into one rectangle, as a card computes them.
+
+    Behind their tokens come some of the places that are blank. Nothing reads what is computed of
+    these, so they change no vector and no gradient.
+    """
     shown = np.maximum(lengths, 1).astype(np.int64)  # tokens that count as real
     ends = np.cumsum(shown)
     starts = ends - shown
@@ -148,20 +156,33 @@ def _pack_rectangle(
     places = np.arange(length)
     real = places < shown[:, None]
     source = np.minimum(starts[:, None] + places, ends[:, None] - 1)
-    stored = positions < lengths[texts]
+    blank = np.flatnonzero(~real)[: _packed_padding(len(texts), len(shown), length)]
+    nothing = np.zeros(len(blank), np.int64)
+    stored = np.concatenate([positions < lengths[texts], nothing.astype(np.bool_)])
     return TokenBatch(
         ids=_placed(ids, slice(None), stored, padding_id),
-        positions=torch.from_numpy(positions),
+        positions=torch.from_numpy(np.concatenate([positions, nothing])),
         segments=(Segment(0, len(shown), length, torch.from_numpy(real)),),
         restore=None,
         real_tokens=len(texts),
         types=None if types is None else _placed(types, slice(None), stored, 0),
         padding=Padding(
-            inside=torch.from_numpy(texts * length + positions),
+            inside=torch.from_numpy(np.concatenate([texts * length + positions, blank])),
             source=torch.from_numpy(source.reshape(-1)),
             blank=torch.from_numpy(~real),
         ),
     )
+
+
+def _packed_padding(tokens: int, texts: int, length: int) -> int:
+    """Return how much padding is packed with the tokens of a rectangle.
+
+    Numbers of tokens are rounded up to four standard deviations of their sum, of texts whose
+    lengths deviate by a quarter of the longest. So batches of one size have one or two of them.
+    """
+    deviation = math.sqrt(texts) * length / 4
+    step = ALIGNMENT * math.ceil(4 * deviation / ALIGNMENT)
+    return min(-tokens % step, texts * length - tokens) if tokens else 0
 
 
 def _placed(

@@ -26,6 +26,7 @@ from rejoinder.training import run as runs
 from rejoinder.training.data.batches import PairBatch, StepBatch, prefetched
 from rejoinder.training.display import Display, interrupts
 from rejoinder.training.distributed import Processes, joined, tuned
+from rejoinder.training.graphs import GraphedPasses
 from rejoinder.training.negatives import Miner, NegativesTable, Tables
 from rejoinder.training.parts import (
     MetricsRecorder,
@@ -127,6 +128,7 @@ class Trainer:
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.recorder = MetricsRecorder(recipe, folder, processes, display, parts)
         self.optimizer: Any = None  # of the stage
+        self.graphed: GraphedPasses | None = None  # of a stage whose steps a card can replay
         self.stop = threading.Event()
         self.rate = 0.0  # learning rate of the last step
         self.scale: float | Tensor = 0.0  # factor of the scores in the last step
@@ -153,6 +155,7 @@ class Trainer:
         if self.checkpoint is not None and state.stage_step:
             self.checkpoint.restore_optimizer(self.module, self.optimizer)
         self.checkpoint = None  # its tensors are not needed any more
+        self.graphed = self._graphed_passes(stage)
         self.counted_to = self.clock()
         if self.recipe.init.given and self.parts.validators and state.best is None:
             self._validate(stage)  # the model to start from, so that training never makes it worse
@@ -174,26 +177,64 @@ class Trainer:
         if not self.module.training:  # walking through all modules takes milliseconds
             self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        distiller = self.parts.distiller
-        teacher_output = batch.teacher_output
-        if distiller is not None and not distiller.ahead:
-            teacher_output = distiller(batch)
-        loss = forward_backward(
-            parts=len(batch.parts),
-            encode=lambda part: self._encode_part(batch, part),
-            loss=lambda encodings: self._loss(batch, encodings, teacher_output),
-            backward=lambda value: torch.autograd.backward(self.machine.scaler.scale(value)),
-        )
+        self.scale = self._scale()
+        if self.graphed is not None:
+            self._seed(0)
+            loss = self.graphed(batch, self.scale)
+        else:
+            loss = self._passes(batch, self.scale)
         if self.processes.count > 1:
             loss = self.processes.sum_gradients(self.module.parameters(), loss)
         self._update(stage)
         return batch, loss
 
-    def _encode_part(self, batch: StepBatch, part: int) -> Encodings:
-        """Encode a part of a batch; dropout is a function of seed, step, process and part."""
+    def _passes(self, batch: StepBatch, scale: float | Tensor) -> Loss:
+        """Do both passes of a batch, part by part."""
+        distiller = self.parts.distiller
+        teacher_output = batch.teacher_output
+        if distiller is not None and not distiller.ahead:
+            teacher_output = distiller(batch)
+
+        def encode(part: int) -> Encodings:
+            self._seed(part)
+            return self._encode(batch.parts[part])
+
+        return forward_backward(
+            parts=len(batch.parts),
+            encode=encode,
+            loss=lambda encodings: self._loss(batch, encodings, teacher_output, scale),
+            backward=self._backward,
+        )
+
+    def _passes_of_whole_batch(self, batch: StepBatch, scale: float | Tensor) -> Loss:
+        """Do both passes of a batch of one part, with nothing that a card could not record."""
+        [part] = batch.parts
+        loss = self._loss(batch, self._encode(part), batch.teacher_output, scale)
+        self._backward(loss.value)
+        return loss._replace(value=loss.value.detach())
+
+    def _graphed_passes(self, stage: Stage) -> GraphedPasses | None:
+        """Return what replays a stage's steps on a card, if its steps can be recorded.
+
+        An exchange with other processes, a teacher that reads texts in every step, and gradient
+        caching, which draws the same dropout twice, cannot.
+        """
+        distiller = self.parts.distiller
+        asks = distiller is not None and not distiller.ahead
+        cached = 0 < stage.micro_batch < stage.batch_size
+        if self.machine.device.type != "cuda" or self.processes.count > 1 or asks or cached:
+            return None
+        return GraphedPasses(
+            self._passes_of_whole_batch, self.module.parameters(), self.machine.device
+        )
+
+    def _backward(self, value: Tensor) -> None:
+        torch.autograd.backward(self.machine.scaler.scale(value))
+
+    def _seed(self, part: int) -> None:
+        """Make dropout a function of seed, step, process and part."""
         numbers = (self.recipe.seed, self.state.step, self.processes.rank, part)
         torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
-        return self._encode(batch.parts[part])
 
     def _encode(self, batch: PairBatch) -> Encodings:
         """Return the matrices that the loss is a function of."""
@@ -213,9 +254,14 @@ class Trainer:
         with self.machine.autocast(), nullcontext() if quantized is None else quantized.rounded():
             yield
 
-    def _loss(self, batch: StepBatch, encodings: Encodings, teacher_output: Any) -> Loss:
+    def _loss(
+        self,
+        batch: StepBatch,
+        encodings: Encodings,
+        teacher_output: Any,
+        scale: float | Tensor,
+    ) -> Loss:
         """Return the loss of this process's contexts among all responses."""
-        self.scale = self._scale()
         if self.parts.packing == "masked":  # the model compares its guesses itself
             value = encodings["losses"].sum() * batch.weight
             return Loss(value, encodings["hits"].sum() * batch.weight)
@@ -224,14 +270,14 @@ class Trainer:
         drift = encodings.pop("drift", None)
         loss: Loss = self.loss(
             encodings,
-            scale=self.scale,
+            scale=scale,
             equal=equal,
             first=batch.first,
             pairs=batch.pairs,
             present=batch.present,
         )
         if self.parts.distiller is not None:
-            loss = self.parts.distiller.add(loss, batch, encodings, self.scale, teacher_output)
+            loss = self.parts.distiller.add(loss, batch, encodings, scale, teacher_output)
         if drift is not None:  # an anchored trunk: how far its vectors have moved
             moved = drift.sum() / batch.pairs
             figures = {**loss.figures, "loss_anchor": moved.detach()}

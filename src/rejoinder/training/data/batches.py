@@ -5,6 +5,7 @@ The seed alone gives their order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -39,6 +40,7 @@ ExtraNegatives = Callable[[TokenRows], TokenRows]
 Histories = Callable[
     [TokenRows], TokenRows
 ]  # n examples -> whose history each of them gets, -1: none (n,)
+FEWEST_PAIRS = 16  # of equal responses, where a card has any
 HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
 
@@ -61,7 +63,10 @@ class PairBatch:
     tokens: PackedTexts
     pairs: int
     histories: Tensor = NO_HISTORIES
-    """The pair of each text of the histories, ascending, and its slot, int64 (2, m)."""
+    """The pair of each text of the histories, ascending, and its slot, int64 (2, m).
+
+    For a card int64 (3, m): the third row is 1, or 0 of an empty text that counts for nothing.
+    """
 
 
 def make_batch(
@@ -90,23 +95,50 @@ def make_batch(
         return _joined(store, rows, padding_id, negatives, cost)
     sides = [store.input.gather(rows)]
     histories = NO_HISTORIES
+    spare = 0
     if store.history is not None:
         earlier = rows if earlier is None else earlier
         ids, lengths, (owners, slots) = store.history.gather(earlier[earlier >= 0])
-        histories = torch.from_numpy(np.stack([np.flatnonzero(earlier >= 0)[owners], slots]))
+        places = np.stack([np.flatnonzero(earlier >= 0)[owners], slots])
+        if not segments:
+            spare = _spare_texts(len(lengths), len(rows))
+            places = np.concatenate([places, np.ones((1, len(lengths)), np.int64)])
+            places = np.pad(places, [(0, 0), (0, spare)])
+        histories = torch.from_numpy(places)
         sides.append((ids, lengths))
     sides.append(store.response.gather(np.concatenate([rows, negatives])))
     ids, lengths = _all_texts(sides)
+    behind = len(lengths) - len(sides[-1][1])  # the place of spare texts
     if store.vectors is not None:  # of a trunk that learns nothing
-        return PairBatch(store.vectors(ids, lengths), len(rows), histories)
+        read = store.vectors(ids, lengths)
+        vectors = _with_rows(read.vectors, behind, spare)
+        return PairBatch(VectorBatch(vectors, read.real_tokens), len(rows), histories)
     if store.start is None:
+        lengths = np.insert(lengths, behind, np.zeros(spare, lengths.dtype))
         packed = pack(ids, lengths, padding_id, SEGMENT_COST if segments else None)
         return PairBatch(packed, len(rows), histories)
     # of a trunk that is anchored: it reads the newest messages
-    start = store.start(ids, lengths).vectors
+    start = _with_rows(store.start(ids, lengths).vectors, behind, spare)
     ids, lengths = _all_texts([sides[0], sides[-1]])
     again = pack(ids, lengths, padding_id, cost)
     return PairBatch(AnchoredBatch(again, start), len(rows), histories)
+
+
+def _spare_texts(texts: int, pairs: int) -> int:
+    """Return how many empty texts are added to some pairs' histories for a card.
+
+    Numbers of texts are rounded up to about a standard deviation of their sum, so that a batch's
+    shapes return (`training.graphs`).
+    """
+    return -texts % (4 * math.ceil(math.sqrt(pairs)))
+
+
+def _with_rows(vectors: Tensor, place: int, count: int) -> Tensor:
+    """Return vectors (n, d) with some rows of zeros more, before row number `place`."""
+    if not count:
+        return vectors
+    rows = vectors.new_zeros((count, vectors.shape[1]))
+    return torch.cat([vectors[:place], rows, vectors[place:]])
 
 
 def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
@@ -154,7 +186,8 @@ class StepBatch:
     equal: Tensor
     """True at (i, j) if response j equals that of this process's context i, counted from its first.
 
-    It is int64 (2, m). The K responses of the pairs come first, then the additional negatives;
+    It is int64 (2, m), for a card with its last column repeated up to 16, 64, 256... The K
+    responses of the pairs come first, then the additional negatives;
     where contexts are joined with candidates, j counts a context's own, the right one first.
     """
     present: Mapping[str, ContextMask]
@@ -216,9 +249,27 @@ def make_step(
         # belongs to another pair.
         there = (store.history.counts(rows) > 0) & (earlier == rows)
         present = {
-            "history": ContextMask(torch.from_numpy(there[first : first + own]), int(there.sum()))
+            "history": ContextMask(
+                torch.from_numpy(there[first : first + own]), torch.tensor(float(there.sum()))
+            )
         }
+    if not portion.segments:
+        equal = _repeat_last(equal)
     return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present, rows)
+
+
+def _repeat_last(pairs: TokenRows) -> TokenRows:
+    """Return pairs (2, m) with the last one repeated, so that few numbers of pairs occur.
+
+    The loss counts it once.
+    """
+    count = pairs.shape[1]
+    if not count:
+        return pairs
+    wanted = FEWEST_PAIRS
+    while wanted < count:
+        wanted *= 4
+    return np.concatenate([pairs, np.repeat(pairs[:, -1:], wanted - count, axis=1)], axis=1)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class ContextMask:
     """Contexts of a batch with an encoding that not all have."""
 
     rows: Tensor  # of the contexts at hand, all K or those of one process, which have it, bool (k,)
-    count: int  # how many of all K have it
+    count: Tensor  # how many of all K have it, float32 ()
 
 
 ALL_PRESENT: Mapping[str, ContextMask] = MappingProxyType({})  # every context has every encoding
@@ -82,8 +82,8 @@ class InBatchLoss(nn.Module):
         those of one process, from number `first` on; or (k, m, d), of m vectors each, and S_ij is c
         times `layers`'s score. Row first + i of the responses `y` (K + M, d) belongs to
         context i. `equal` int64 (2, m) lists contexts i and responses j != first + i that equal
-        their own; `pairs` is K (None: M = 0); of contexts that are not `present` only the responses
-        count, as negatives.
+        their own; it may repeat its last pair. `pairs` is K (None: M = 0); of contexts that are not
+        `present` only the responses count, as negatives.
         """
         with torch.autocast(x.device.type, enabled=False):
             x, y = (side if side.dtype == torch.float64 else side.float() for side in (x, y))
@@ -105,13 +105,23 @@ def _product_losses(
     others = x @ y.sum(dim=0) - (true := (x * y[first : first + count]).sum(dim=1))  # Σ_{j≠i} S_ij
     if equal is not None and equal.shape[1]:
         rows, columns = equal
-        masked = (x[rows] * y[columns]).sum(dim=1)
+        once = _first_of_each(equal)
+        masked = (x[rows] * y[columns]).sum(dim=1) * once
         others = others.index_add(0, rows, -masked)
-        negatives = negatives.index_add(0, rows, torch.full_like(masked, -1.0))
+        negatives = negatives.index_add(0, rows, -once.to(masked.dtype))
         scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
     return _smoothed(scores, true, others, negatives, smoothing), _hits(
         scores, scores.diagonal(first)
     )
+
+
+def _first_of_each(pairs: Tensor) -> Tensor:
+    """Return which of the pairs (2, m), m at least 1, differ from the one before, bool (m,).
+
+    A card gets the last one several times, so that few numbers of pairs occur.
+    """
+    differs = (pairs[:, 1:] != pairs[:, :-1]).any(dim=0)
+    return torch.cat([differs.new_ones(1), differs])
 
 
 def list_losses(
@@ -153,7 +163,7 @@ def _mean(losses: Tensor, hits: Tensor, pairs: int, present: ContextMask | None 
     if present is None:
         return Loss(losses.sum() / pairs, hits.sum() / pairs)
     rows = present.rows.to(losses.device)
-    count = max(present.count, 1)
+    count = present.count.to(losses.device).clamp(min=1)
     return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
 
 
