@@ -3,11 +3,15 @@
 import pickle
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.text import memory
 from rejoinder.text.memory import Remembered
+from rejoinder.encoders.persistence import load
+from rejoinder.text import known_texts
+from rejoinder.text.pretrained import MarkedPretrained, Pretrained, build_bpe
 from tests.encoders.conftest import SUBWORDS
 
 WORDS = st.lists(st.sampled_from(["hello", "", "the cat", "a, b?", "x" * 40]), max_size=12)
@@ -49,3 +53,60 @@ def test_a_worker_gets_the_tokenizer_alone():
     again = pickle.loads(pickle.dumps(remembered))
     assert again.fingerprint == SUBWORDS.fingerprint
     assert np.array_equal(again.encode_ragged(["a"])[0], SUBWORDS.encode_ragged(["a"])[0])
+
+
+BERT_TOKENIZER = load("bi-small").tokenizer
+PIECES = st.sampled_from(
+    [
+        *"ab \t\n\r\x1c\x85\u00a0\u2028\u200b\u3000\u0301\u0130\u1e9e\u4e2d\u03a3",
+        *("é", " [SEP] ", "[MASK]", "don't", "##ing", "x" * 101, "hello"),
+        *("\U0001f44d\U0001f3fd", "\ud800"),
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(st.lists(st.one_of(PIECES, st.characters()), max_size=9).map("".join), max_size=5),
+    st.sampled_from([None, 1, 3, 64]),
+)
+def test_a_berts_words_are_read_one_by_one_with_the_same_ids(texts, length):
+    for kind in (Pretrained, MarkedPretrained):
+        plain = kind(BERT_TOKENIZER.description, BERT_TOKENIZER.special, cut=BERT_TOKENIZER.cut)
+        remembering = plain.remembering()
+        assert remembering is not plain
+        for _ in range(2):
+            for found, wanted in zip(
+                remembering.encode_ragged(texts, length),
+                plain.encode_ragged(texts, length),
+                strict=True,
+            ):
+                assert np.array_equal(found, wanted)
+                assert found.dtype == np.int32
+
+
+def test_words_are_read_once_and_forgotten_when_there_are_many(monkeypatch):
+    monkeypatch.setattr(known_texts, "MOST_WORDS", 3)
+    read = []
+
+    def lengths(words):
+        read.extend(words)
+        return np.array([len(word) for word in words], np.int32), np.ones(len(words), np.int32)
+
+    words = known_texts.KnownWords(lengths)
+    assert words.read(["a bb", "bb  a"])[0].tolist() == [1, 2, 2, 0, 1]
+    assert words.read(["bb ccc", "", "dddd"])[1].tolist() == [2, 1, 1]
+    assert read == ["a", "bb", "", "ccc", "dddd"]
+    assert words.read(["a"])[0].tolist() == [1]
+    assert read[5:] == ["a"]
+
+
+@pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer", "model"])
+def test_a_tokenizer_that_may_look_beyond_a_space_is_not_split(part):
+    description = {**BERT_TOKENIZER.description}
+    description[part] = {**description[part], "type": "another"}
+    tokenizer = Pretrained.__new__(Pretrained)
+    tokenizer.description = description
+    assert tokenizer.remembering() is tokenizer
+    bpe = build_bpe(["some words of a text", "some more words"] * 3)
+    assert bpe.remembering() is bpe

@@ -68,13 +68,13 @@ class HistoryText:
 
     def _read(self, context: Context) -> tuple[list[str], list[str]]:
         persona: list[str] = []
-        earlier: list[str] = []
-        for message in context[:-1]:
-            # most messages name no persona, which costs less to find out than a match
-            if self.persona_first and PERSONA in message and _PERSONA.match(message):
-                persona.append(_PERSONA.sub(" ", message).strip())
-            elif message and not message.isspace():
-                earlier.append(message)
+        said = context[:-1]
+        # most messages name no persona, which costs less to find out than a match
+        if self.persona_first and any(PERSONA in message for message in said):
+            stated = [message for message in said if _PERSONA.match(message)]
+            persona = [_PERSONA.sub(" ", message).strip() for message in stated]
+            said = [message for message in said if not _PERSONA.match(message)]
+        earlier = [message for message in said if message and not message.isspace()]
         spoken = earlier[: -self.messages - 1 : -1]
         if self.numbered:
             spoken = [f"{number}: {message}" for number, message in enumerate(spoken)]

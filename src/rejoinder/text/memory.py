@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from rejoinder.text.known_texts import KnownTexts
+from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Ids, Tokenizer
 
 MOST = 1 << 18  # texts that are remembered, of one length at which they are cut
@@ -25,7 +27,8 @@ class Remembered:
         self.cut = tokenizer.cut
         self.unit = tokenizer.unit
         self._tokenizer = tokenizer
-        self._known: dict[int | None, dict[str, Ids]] = {}
+        self._reader = tokenizer.remembering() if isinstance(tokenizer, Pretrained) else tokenizer
+        self._known: dict[int | None, KnownTexts] = {}
 
     def __reduce__(self) -> tuple[type[Remembered], tuple[Tokenizer]]:
         return type(self), (self._tokenizer,)  # a worker remembers what it reads itself
@@ -41,15 +44,9 @@ class Remembered:
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
         """Return all ids, one text after the other, and the number of each one's."""
-        known = self._known.setdefault(max_length, {})
-        if len(known) > MOST:
-            known.clear()
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            ids, lengths = self._tokenizer.encode_ragged(new, max_length)
-            starts = [0, *np.cumsum(lengths).tolist()]
-            pieces = (ids[start:end] for start, end in itertools.pairwise(starts))
-            known.update(zip(new, pieces, strict=True))
-        found = [known[text] for text in texts]
-        lengths = np.fromiter(map(len, found), np.int32, len(found))
-        return np.concatenate([np.empty(0, np.int32), *found]), lengths
+        known = self._known.get(max_length)
+        if known is None:
+            read = functools.partial(self._reader.encode_ragged, max_length=max_length)
+            known = self._known[max_length] = KnownTexts(read, MOST)
+        ids, lengths = known.read(texts, len(texts))
+        return ids, lengths.astype(np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 import json
@@ -14,6 +15,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, parse_json
+from rejoinder.text.known_texts import KnownWords
 from rejoinder.text.tokenizer import Cut, Ids, check_cut
 
 KIND = "tokenizers"
@@ -35,6 +37,12 @@ class Special:
 
 BERT = Special("[PAD]", "[CLS]", "[SEP]", "[SEP]", "[MASK]")  # BERT has no token for a new line
 MPNET = Special("<pad>", "<s>", "</s>", "</s>", "<mask>")
+_READS_WORDS = {
+    "normalizer": "BertNormalizer",
+    "pre_tokenizer": "BertPreTokenizer",
+    "model": "WordPiece",
+}
+"""Parts of a tokenizer that reads each word by itself."""
 MARKS = Special("[PAD]", "[S]", "[S]", "[NEWLINE]", "[MASK]")  # POLY's, of `build_bpe`
 
 
@@ -64,6 +72,7 @@ class Pretrained:
         except Exception as error:  # noqa: BLE001 (the library raises nothing more specific)
             raise InputError(f"no tokenizer that the tokenizers library reads: {error}") from None
         self._tokenizer.encode_special_tokens = True
+        self._words: KnownWords | None = None
         self.special = special
         self.cut = check_cut(cut)
         ids: dict[str, int] = {}
@@ -108,6 +117,10 @@ class Pretrained:
 
         Half a surrogate pair is read as a question mark.
         """
+        read = self._read if self._words is None else self._words.read
+        return read(texts, max_length)
+
+    def _read(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
         try:
             encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         except (UnicodeEncodeError, TypeError):
@@ -118,6 +131,19 @@ class Pretrained:
         flat = itertools.chain.from_iterable(pieces)
         ids = np.fromiter(flat, dtype=np.int32, count=int(lengths.sum()))
         return ids, lengths
+
+    def remembering(self) -> Self:
+        """Return a tokenizer that reads each word once, where words are read one by one.
+
+        BERT's are: nothing of it sees beyond a space. Any other is returned as it is.
+        """
+        kinds = [(self.description.get(part) or {}).get("type") for part in _READS_WORDS]
+        added = [token["content"] for token in self.description.get("added_tokens", ())]
+        if kinds != list(_READS_WORDS.values()) or any(" " in token for token in added):
+            return self
+        remembering = copy.copy(self)
+        remembering._words = KnownWords(self._read)
+        return remembering
 
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file, whole or not at all."""

@@ -52,9 +52,9 @@ def encode_messages(tokenizer: Tokenizer, texts: Sequence[str], max_length: int)
     if tokenizer.cut == "end":
         return tokenizer.encode_ragged(texts, max_length)
     room = LONGEST_TOKEN * max_length
-    ids, lengths = tokenizer.encode_ragged(
-        [text if len(text) <= 2 * room else f"{text[:room]} {text[-room:]}" for text in texts]
-    )
+    if max(map(len, texts), default=0) > 2 * room:
+        texts = [t if len(t) <= 2 * room else f"{t[:room]} {t[-room:]}" for t in texts]
+    ids, lengths = tokenizer.encode_ragged(texts)
     long = np.flatnonzero(lengths > max_length)
     ends = np.cumsum(lengths, dtype=np.int64)[long]
     # the middles are few, so that most ids are copied as they are
