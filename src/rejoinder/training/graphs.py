@@ -145,9 +145,15 @@ class CudaRecorder:
     def __call__(self, work: Callable[[], Loss]) -> tuple[Replay, Loss]:
         """Record some work."""
         graph = torch.cuda.CUDAGraph()
-        # the thread that makes batches goes on copying them
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            loss = work()
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        before = generator.clone_state()
+        try:
+            # the thread that makes batches goes on copying them
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                loss = work()
+        except RuntimeError:
+            generator.graphsafe_set_state(before)  # it still waits for the graph's end
+            raise
         return graph.replay, loss
 
 

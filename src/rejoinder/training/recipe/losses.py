@@ -137,7 +137,9 @@ def list_losses(
         labels = torch.arange(first, first + len(scores), device=scores.device)
     counted = torch.ones_like(scores, dtype=torch.bool)
     if equal is not None and equal.shape[1]:
-        counted[tuple(equal)] = False
+        # not by assignment, which copies the value from the CPU: no graph can record that
+        rows, columns = equal
+        counted = counted.index_put((rows, columns), torch.zeros_like(rows, dtype=torch.bool))
     true = scores.gather(1, labels[:, None])[:, 0]
     others = scores.masked_fill(~counted, 0.0).sum(dim=1) - true
     scores = scores.masked_fill(~counted, MASKED)
