@@ -172,6 +172,19 @@ def test_a_shared_cache_is_filled_once(tmp_path, data, monkeypatch):
     assert again.train.input.ids.tolist() == first.train.input.ids.tolist()
 
 
+def test_models_that_differ_in_the_weight_of_a_persona_share_a_store(tmp_path, data):
+    cache = tmp_path / "cache"
+    stores = []
+    for weight in (0.0, 0.7, 0.8):
+        model = {**MODEL, "history": 2, "persona_first": True, "persona_weight": weight}
+        made(data, tmp_path, data={"train": str(data), "cache": str(cache)}, model=model)
+        stores.append(sorted(path.name for path in cache.iterdir() if path.is_dir()))
+    assert stores[0] == stores[1] == stores[2]
+    numbered = {**MODEL, "history": 2, "persona_first": True, "numbered_history": True}
+    made(data, tmp_path, data={"train": str(data), "cache": str(cache)}, model=numbered)
+    assert len([path for path in cache.iterdir() if path.is_dir()]) == 2 * len(stores[0])
+
+
 def test_two_that_need_the_same_cache_make_it_once(tmp_path, data, monkeypatch):
     """The second one comes while the first one tokenises: it waits, and takes what is there then."""
     waiting, built = threading.Event(), []

@@ -226,7 +226,8 @@ class _Preparation:
         given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
         parts = [digest, tokenizer.fingerprint, length]
         if history is not None:
-            parts.append(history)
+            # no token depends on the weight of a persona, so models that differ in it share a store
+            parts.append(dataclasses.replace(history, persona_weight=0.0))
         if dialogue is not None:
             parts += dialogue.key
         if texts:
