@@ -369,8 +369,7 @@ SECTIONS: dict[str, Section] = {
         (
             "ONNX programs on one thread: chat messages a second; one alone, ms. Recall of replies"
             " is of validation examples, with a paired interval of the difference. AVX2 is the same"
-            " processor with AVX-512 and VNNI hidden from onnxruntime. Of `bi-base` it is the"
-            " edition before 2026-11-27."
+            " processor with AVX-512 and VNNI hidden from onnxruntime."
         ),
         _onnx_int8,
     ),
