@@ -262,13 +262,13 @@ def test_replayed_steps_are_those_that_come(name, data, start, tmp_path, monkeyp
 
 
 def test_a_step_that_waits_for_the_card_is_not_recorded(data, start, tmp_path, monkeypatch):
-    passes = Trainer._passes_of_whole_batch
+    passes = Trainer._passes
 
     def waiting(self, batch, scale):
         loss = passes(self, batch, scale)
         return loss._replace(figures={"waited": loss.value * float(loss.value)})
 
-    monkeypatch.setattr(Trainer, "_passes_of_whole_batch", waiting)
+    monkeypatch.setattr(Trainer, "_passes", waiting)
     with pytest.warns(UserWarning, match="cannot be recorded"):
         train(run_of("convert", data, start), tmp_path / "run")
     assert losses(tmp_path / "run")[-1] < losses(tmp_path / "run")[0]

@@ -98,7 +98,7 @@ def trained(wanted, run, monkeypatch, record):
         if record is None:
             return None
         return GraphedPasses(
-            trainer._passes_of_whole_batch, trainer.module.parameters(), torch.device("cpu"), record
+            trainer._passes, trainer.module.parameters(), torch.device("cpu"), record
         )
 
     monkeypatch.setattr(parts, "uses_segments", lambda _: False)

@@ -158,7 +158,8 @@ class MessageGates(nn.Module):
 
         The context and the slot of each are the first two rows of `histories`, int64 (2 or 3, m).
         """
-        owners, slots = histories[0], histories[1]
+        owners = histories[0]
+        slots = histories[1]
         # index_select: the backward pass of x[owners] would sort them
         near = self.near(x.index_select(0, owners), messages)
         counted = messages * near * self.weights.index_select(0, slots)[:, None]

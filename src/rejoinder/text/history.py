@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from rejoinder.conversations import PERSONA, Context
 from rejoinder.patterns import search_pattern
@@ -71,9 +72,9 @@ class HistoryText:
         said = context[:-1]
         # most messages name no persona, which costs less to find out than a match
         if self.persona_first and any(PERSONA in message for message in said):
-            stated = [message for message in said if _PERSONA.match(message)]
-            persona = [_PERSONA.sub(" ", message).strip() for message in stated]
-            said = [message for message in said if not _PERSONA.match(message)]
+            states = [_PERSONA.match(message) is not None for message in said]
+            persona = [_PERSONA.sub(" ", message).strip() for message in compress(said, states)]
+            said = [message for message, stated in zip(said, states, strict=True) if not stated]
         earlier = [message for message in said if message and not message.isspace()]
         spoken = earlier[: -self.messages - 1 : -1]
         if self.numbered:

@@ -178,40 +178,36 @@ class Trainer:
             self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
         self.scale = self._scale()
-        if self.graphed is not None:
-            self._seed(0)
-            loss = self.graphed(batch, self.scale)
-        else:
-            loss = self._passes(batch, self.scale)
+        self._seed(0)
+        passes = self._passes if self.graphed is None else self.graphed
+        loss = passes(batch, self.scale)
         if self.processes.count > 1:
             loss = self.processes.sum_gradients(self.module.parameters(), loss)
         self._update(stage)
         return batch, loss
 
     def _passes(self, batch: StepBatch, scale: float | Tensor) -> Loss:
-        """Do both passes of a batch, part by part."""
+        """Do both passes of a batch, part by part.
+
+        A card may record those of a single part: the seed is set before.
+        """
         distiller = self.parts.distiller
         teacher_output = batch.teacher_output
         if distiller is not None and not distiller.ahead:
             teacher_output = distiller(batch)
 
         def encode(part: int) -> Encodings:
-            self._seed(part)
+            if len(batch.parts) > 1:
+                self._seed(part)
             return self._encode(batch.parts[part])
 
-        return forward_backward(
+        loss = forward_backward(
             parts=len(batch.parts),
             encode=encode,
             loss=lambda encodings: self._loss(batch, encodings, teacher_output, scale),
-            backward=self._backward,
+            backward=lambda value: torch.autograd.backward(self.machine.scaler.scale(value)),
         )
-
-    def _passes_of_whole_batch(self, batch: StepBatch, scale: float | Tensor) -> Loss:
-        """Do both passes of a batch of one part, with nothing that a card could not record."""
-        [part] = batch.parts
-        loss = self._loss(batch, self._encode(part), batch.teacher_output, scale)
-        self._backward(loss.value)
-        return loss._replace(value=loss.value.detach())
+        return loss._replace(value=loss.value.detach())  # nothing of the step is kept
 
     def _graphed_passes(self, stage: Stage) -> GraphedPasses | None:
         """Return what replays a stage's steps on a card, if its steps can be recorded.
@@ -224,12 +220,7 @@ class Trainer:
         cached = 0 < stage.micro_batch < stage.batch_size
         if self.machine.device.type != "cuda" or self.processes.count > 1 or asks or cached:
             return None
-        return GraphedPasses(
-            self._passes_of_whole_batch, self.module.parameters(), self.machine.device
-        )
-
-    def _backward(self, value: Tensor) -> None:
-        torch.autograd.backward(self.machine.scaler.scale(value))
+        return GraphedPasses(self._passes, self.module.parameters(), self.machine.device)
 
     def _seed(self, part: int) -> None:
         """Make dropout a function of seed, step, process and part."""
