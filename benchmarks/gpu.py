@@ -10,7 +10,8 @@ piece takes about `--seconds`.
 
 The peer's training tokenises in every step, as its trainer does; a second figure leaves that out.
 PyTorch's attention through cuDNN, which PyTorch prefers on Hopper cards, is on for the peer as it
-comes, and off in the figure beside it. `busy` is the card's utilisation, as its driver counts it.
+comes, and off in the figure beside it. `busy` is the card's utilisation, as its driver counts it,
+while a piece is measured: in training from half of the steps to the last.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ def with_weights(given: Path, folder: Path) -> Path:
 
 
 @contextmanager
-def watched(device: torch.device) -> Iterator[Callable[[float], float]]:
-    """Sample the card's utilisation meanwhile; return its mean in % since a moment."""
+def watched(device: torch.device) -> Iterator[Callable[[float, float], float]]:
+    """Sample the card's utilisation meanwhile; return its mean in % between two moments."""
     samples: list[tuple[float, int]] = []
     done = threading.Event()
 
@@ -142,8 +143,8 @@ def watched(device: torch.device) -> Iterator[Callable[[float], float]]:
         while not done.wait(0.05):
             samples.append((time.monotonic(), torch.cuda.utilization(device)))
 
-    def busy(since: float) -> float:
-        shares = [share for moment, share in samples if moment >= since]
+    def busy(since: float, until: float) -> float:
+        shares = [share for moment, share in samples if since <= moment <= until]
         return statistics.fmean(shares) if shares else 0.0
 
     thread = threading.Thread(target=sample, daemon=True)
@@ -177,7 +178,7 @@ def our_rate(bench: Bench, recipe: str, settings: Sequence[str], name: str) -> t
 
     with watched(bench.device) as busy:
         train(load_recipe(RECIPES / recipe, [*shared, *settings]), run, clock=clock)
-        share = busy(moments[len(moments) // 2])
+        share = busy(moments[len(moments) // 2], moments[-1])
     lines = [line for line in read_metrics(run / "metrics.jsonl") if "examples_per_second" in line]
     rates = [line["examples_per_second"] for line in lines[len(lines) // 2 :]]
     return statistics.median(rates), share
@@ -298,7 +299,7 @@ def cross_encoder(bench: Bench) -> None:
     began = time.monotonic()
     with watched(bench.device) as busy:
         ours = rate_of(bench, lambda: model.score(contexts, candidates).size)
-        share = busy(began)
+        share = busy(began, time.monotonic())
     peer = CrossEncoder(str(bench.start), num_labels=1, device=str(bench.device))
     peer.max_length = CONTEXT_LENGTH + MAX_LENGTH
     peer.model.to(torch.bfloat16)
@@ -334,7 +335,7 @@ def encoding(bench: Bench) -> None:
     began = time.monotonic()
     with watched(bench.device) as busy:
         ours = rate_of(bench, lambda: len(model.encode_responses(texts)))
-        share = busy(began)
+        share = busy(began, time.monotonic())
     peer = SentenceTransformer(str(bench.start), device=str(bench.device)).bfloat16()
     peer.max_seq_length = MAX_LENGTH
     some = texts[:10_000]

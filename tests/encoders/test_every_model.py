@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rejoinder import processor
 from rejoinder.encoders.families import build_module, parse_config
 from rejoinder.errors import InputError
+from rejoinder.networks import attention, transformer
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import pack, rectangle
 from rejoinder.networks.pair_batches import SidesBatch
@@ -257,6 +258,39 @@ def test_gradients_are_the_same_in_segments_and_in_one_rectangle(module):
         )
 
 
+def attended_one_by_one(q, k, v, query_ends, key_ends, most_queries, most_keys, dropout):
+    """Flash attention's arithmetic, a text at a time."""
+    found = []
+    places = [zip(ends.tolist(), ends.tolist()[1:], strict=False) for ends in (query_ends, key_ends)]
+    for (a, b), (c, d) in zip(*places, strict=True):
+        assert b - a <= most_queries
+        assert d - c <= most_keys
+        rows = (part.transpose(0, 1) for part in (q[a:b], k[c:d], v[c:d]))
+        found.append(torch.nn.functional.scaled_dot_product_attention(*rows).transpose(0, 1))
+    assert query_ends[-1] == len(q)
+    assert key_ends[-1] == len(k)
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize("name", [*tiny_transformer.KINDS, "multi-context bi"])
+def test_texts_are_read_as_they_are_packed(name, monkeypatch):
+    """What a card's attention in 16 bits gets of a batch."""
+    torch.manual_seed(1)
+    module = lively(BUILDERS[name]()).eval()
+    alone = gradients(module, 16)
+    monkeypatch.setattr(transformer, "reads_packed", lambda *_: True)
+    monkeypatch.setattr(attention, "_flash", attended_one_by_one)
+    together = gradients(module, None)
+    for part, gradient in alone.items():
+        torch.testing.assert_close(together[part], gradient, atol=2e-5, rtol=1e-3)
+    rows = texts()
+    with torch.inference_mode():
+        for side in sides(module):
+            found = module.encode(packed(module, rows, None), side)
+            wanted = torch.cat([module.encode(packed(module, [row]), side) for row in rows])
+            torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
+
+
 def test_only_the_first_blocks_are_computed_and_trained(module):
     count = len(module.blocks)
     with pytest.raises(InputError, match=f"{count + 1} given, allowed is 0 to {count}"):
@@ -328,6 +362,10 @@ def test_the_one_rectangle_holds_each_text_in_order(lengths):
     assert batch.places()[0].tolist() == batch.positions[:real].eq(0).nonzero()[:, 0].tolist()
     assert batch.places()[1].tolist() == [max(n, 1) for n in lengths]
     assert segment.length % 16 == 0
+    ends = batch.padding.ends.tolist()
+    assert ends[: len(lengths) + 1] == [0, *np.cumsum([max(n, 1) for n in lengths]).tolist()]
+    assert ends[-1] == batch.computed_tokens
+    assert all(0 <= size <= segment.length for size in np.diff(ends))
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.sampled_from([0, 5, 16, 10_000]))

@@ -95,7 +95,7 @@ def test_on_a_card_padding_and_neighbours_change_nothing(module):
         torch.testing.assert_close(together, torch.cat(alone), atol=1e-4, rtol=1e-3)
 
 
-def gradients(module, device, cost):
+def gradients(module, device, cost, precision=torch.float32):
     """A step of four pairs, two of them with a history, without its update."""
     rows = [row for row in texts() if len(row)]
     inputs, earlier, responses = rows[:4], rows[4:6] if module.history else [], rows[6:12]
@@ -105,7 +105,8 @@ def gradients(module, device, cost):
     else:
         batch = packed(module, [*inputs, *earlier, *responses], cost)
     module.to(device).zero_grad()
-    encodings = module.encode_pairs(move(batch, device), 4, histories.to(device))
+    with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+        encodings = module.encode_pairs(move(batch, device), 4, histories.to(device))
     loss = SummedLoss(InBatchLoss(0.1))(encodings, scale=5.0, pairs=4)
     loss.value.backward()
     # a copy: moving the module would move its gradients too
@@ -120,6 +121,14 @@ def test_a_step_has_the_gradients_of_the_cpu(module):
     for name, gradient in here.items():
         error = (there[name] - gradient).norm()
         assert error <= 1e-3 * gradient.norm() + 1e-5, name
+
+
+def test_a_step_in_16_bits_has_nearly_the_gradients_of_the_cpu(module):
+    value, here = gradients(module, torch.device("cpu"), 16)
+    on_card, there = gradients(module, CARD, None, torch.bfloat16)
+    assert on_card == pytest.approx(value, rel=0.05)
+    before, behind = (torch.cat([g.flatten() for g in each.values()]) for each in (here, there))
+    assert torch.nn.functional.cosine_similarity(before, behind, dim=0) > 0.98
 
 
 def test_a_quantised_step_rounds_as_on_the_cpu():
@@ -241,8 +250,11 @@ REPLAYED = (
 )
 
 
-@pytest.mark.parametrize("name", REPLAYED)
-def test_replayed_steps_are_those_that_come(name, data, start, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [*((name, "fp32") for name in REPLAYED), ("bi-encoder", "bf16"), ("multi-context", "bf16")],
+)
+def test_replayed_steps_are_those_that_come(name, precision, data, start, tmp_path, monkeypatch):
     record = CudaRecorder.__call__
     recorded = itertools.count()
 
@@ -252,7 +264,7 @@ def test_replayed_steps_are_those_that_come(name, data, start, tmp_path, monkeyp
         return done
 
     monkeypatch.setattr(CudaRecorder, "__call__", counting)
-    wanted = run_of(name, data, start)
+    wanted = run_of(name, data, start, compute={"device": "cuda", "precision": precision})
     train(wanted, tmp_path / "replayed")
     assert next(recorded) > 0
     monkeypatch.setattr(Trainer, "_graphed_passes", lambda *_: None)
@@ -311,6 +323,11 @@ def test_a_bundled_model_and_its_eight_bits_encode_and_index_on_a_card(tmp_path)
     half = rejoinder.load("bi-small", device="auto").encode_contexts(CONTEXTS)
     assert (half * here).sum(axis=1).min() > 0.999
     replies = ["We open at nine.", "Your card is on its way.", "I am fine.", "By card or cash."]
+    many = [f"{text} {number}" for number in range(9000) for text in (" where  is it?", "Ökonomie!")]
+    vectors = rejoinder.load("bi-small", device="cuda").encode_responses(many)
+    places = [0, 1, 8191, 8192, 17_999]
+    alone = cpu.encode_responses([many[place] for place in places])
+    assert (vectors[places] * alone).sum(axis=1).min() > 0.999
     index = rejoinder.Index.build(card, replies, tmp_path / "index")
     assert index.search([["How are you?"]], k=1)[0][0].text == "I am fine."
 

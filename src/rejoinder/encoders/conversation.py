@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -23,7 +23,7 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.text.history import HistoryText
-from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, too_long
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, in_blocks, too_long
 
 T = TypeVar("T")
 # of the attention over statements; a power of 2, so that multiplying by it rounds nothing
@@ -91,10 +91,17 @@ class TextEncoder(TruncationCounter, DualEncoder):
         """Size of r, which `transfer` returns."""
 
     @abstractmethod
-    def _encode_ids(
-        self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None
+    def _encode_blocks(
+        self,
+        blocks: Iterator[tuple[Ids, Ids]],
+        count: int,
+        side: Side,
+        advance: Advance | None,
     ) -> FloatArray:
-        """Return the vectors of texts, given as all ids and the number of each one's."""
+        """Return the vectors of n = `count` texts, (n, d).
+
+        A block of them is all its ids and the number of each one's.
+        """
 
     @abstractmethod
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
@@ -252,9 +259,11 @@ class TextEncoder(TruncationCounter, DualEncoder):
         )
 
     def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        if side == "history" and self.history is not None:
-            ids, lengths = self.history.encode(self.tokenizer, texts, self.max_length)
-            return self._encode_ids(ids, lengths, side, advance)
-        ids, lengths = encode_messages(self.tokenizer, texts, self.max_length)
-        self._count_truncated(texts, lengths)
-        return self._encode_ids(ids, lengths, side, advance)
+        def read(some: Sequence[str]) -> tuple[Ids, Ids]:
+            if side == "history" and self.history is not None:
+                return self.history.encode(self.tokenizer, some, self.max_length)
+            ids, lengths = encode_messages(self.tokenizer, some, self.max_length)
+            self._count_truncated(some, lengths)
+            return ids, lengths
+
+        return self._encode_blocks(in_blocks(read, texts), len(texts), side, advance)

@@ -303,10 +303,27 @@ class OnnxEncoder(TextEncoder):
         size: int = self.manifest["reduction_size"]
         return size
 
-    def _encode_ids(
+    def _encode_blocks(
+        self,
+        blocks: Iterator[tuple[Ids, Ids]],
+        count: int,
+        side: Side,
+        advance: Advance | None,
+    ) -> FloatArray:
+        """Encode texts by their ids, those of like lengths in a block together: (n, d)."""
+        vectors = np.empty(
+            (count, self.reduction_size if side == "reduction" else self.size), np.float32
+        )
+        first = 0
+        for ids, lengths in blocks:
+            part = slice(first, first + len(lengths))
+            vectors[part] = self._encode_block(ids, lengths, side, advance)
+            first = part.stop
+        return vectors
+
+    def _encode_block(
         self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None
     ) -> FloatArray:
-        """Encode texts by their ids, those of like lengths together: (n, d)."""
         size = self.reduction_size if side == "reduction" else self.size
         vectors = np.zeros((len(lengths), size), dtype=np.float32)
         for rows in by_length(lengths, CHUNK_TOKENS):

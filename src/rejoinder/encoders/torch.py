@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from rejoinder.arrays import FloatArray, by_length, take
-from rejoinder.conversations import Conversation, read_texts
+from rejoinder.conversations import CONVERSATIONS, Conversation, check_list, read_texts
 from rejoinder.devices import CPU, chunk_tokens, move, segment_cost, synchronize
 from rejoinder.encoders.candidates import candidate_lists
 from rejoinder.encoders.conversation import Side, TextEncoder, TruncationCounter
@@ -30,7 +30,8 @@ from rejoinder.networks.transformer import TransformerShape
 from rejoinder.progress import Advance
 from rejoinder.text.dialogue import Dialogue, join_response
 from rejoinder.text.history import HistoryText
-from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.text.pretrained import Pretrained
+from rejoinder.text.tokenizer import Tokenizer, in_blocks
 
 CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
 
@@ -58,6 +59,8 @@ class _Model(TruncationCounter):
         reopen: Callable[[], Any] | None = None,
     ) -> None:
         self.module = module.eval()
+        if device.type != "cpu" and isinstance(tokenizer, Pretrained):
+            tokenizer = tokenizer.remembering()  # a card is faster than it reads
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.fingerprint = fingerprint
@@ -108,27 +111,34 @@ class _Model(TruncationCounter):
         size: int = self.module.reduction_size
         return size
 
-    def _encode_ids(
-        self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None
+    def _encode_blocks(
+        self,
+        blocks: Iterator[tuple[IntArray, IntArray]],
+        count: int,
+        side: Side,
+        advance: Advance | None,
     ) -> FloatArray:
-        """Encode texts by their ids, in chunks of like lengths: (n, d)."""
+        """Encode texts by their ids, in chunks of like lengths in a block: (n, d)."""
         pieces = []
         places = []
+        first = 0
         with torch.inference_mode():
-            for chosen, batch in chunks(
-                ids, lengths, self.tokenizer.padding_id, self._chunk_tokens, self._segment_cost
-            ):
-                encoded = self.module.encode(move(batch, self.device), side)
-                # of a card's, so that the next batch is packed while it computes
-                pieces.append(encoded.float().to("cpu", non_blocking=True))
-                places.append(chosen)
-                if advance is not None:
-                    advance(len(chosen))
+            for ids, lengths in blocks:
+                for chosen, batch in chunks(
+                    ids, lengths, self.tokenizer.padding_id, self._chunk_tokens, self._segment_cost
+                ):
+                    encoded = self.module.encode(move(batch, self.device), side)
+                    # of a card's, so that the next batch is made while it computes
+                    pieces.append(encoded.float().to("cpu", non_blocking=True))
+                    places.append(first + chosen)
+                    if advance is not None:
+                        advance(len(chosen))
+                first += len(lengths)
         if not pieces:
             width = self.module.reduction_size if side == "reduction" else self.size
             return np.zeros((0, width), dtype=np.float32)
         synchronize(self.device)
-        vectors = np.empty((len(lengths), *pieces[0].shape[1:]), dtype=np.float32)
+        vectors = np.empty((count, *pieces[0].shape[1:]), dtype=np.float32)
         for chosen, piece in zip(places, pieces, strict=True):
             vectors[chosen] = piece.numpy()
         return vectors
@@ -209,7 +219,7 @@ class _DialogueModel(_Model):
 
     def __init__(self, module: Any, tokenizer: Tokenizer, **given: Any) -> None:
         super().__init__(module, tokenizer, **given)
-        self.dialogue: Dialogue = module.config.dialogue(tokenizer, self.max_length)
+        self.dialogue: Dialogue = module.config.dialogue(self.tokenizer, self.max_length)
         if self._segment_cost is not None and isinstance(module.config, TransformerShape):
             self._segment_cost = min(self._segment_cost, TRANSFORMER_SEGMENT_COST)
 
@@ -236,15 +246,16 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
         self, contexts: Sequence[Conversation], advance: Advance | None = None
     ) -> FloatArray:
         """Encode conversations: (n, d)."""
-        ids, lengths = self.dialogue.contexts(contexts)
-        return self._encode_ids(ids, lengths, "context", advance)
+        check_list(contexts, CONVERSATIONS)
+        blocks = in_blocks(self.dialogue.contexts, contexts)
+        return self._encode_blocks(blocks, len(contexts), "context", advance)
 
     def encode_responses(
         self, responses: Sequence[str], advance: Advance | None = None
     ) -> FloatArray:
         """Encode responses: (n, d)."""
-        ids, lengths = self._responses(read_texts(responses))
-        return self._encode_ids(ids, lengths, "response", advance)
+        blocks = in_blocks(self._responses, read_texts(responses))
+        return self._encode_blocks(blocks, len(responses), "response", advance)
 
     def score(
         self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
@@ -307,6 +318,8 @@ class CrossRanker(_DialogueModel):
         response_rows = lists.rows.reshape(-1)
         flat = scores.reshape(-1)
         start = len(self.dialogue.start)
+        pieces = []
+        places = []
         with torch.inference_mode():
             total = context_lengths[context_rows] + response_lengths[response_rows]
             for chosen in by_length(total, self._chunk_tokens):
@@ -316,5 +329,10 @@ class CrossRanker(_DialogueModel):
                 batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
                 self.real_tokens += batch.real_tokens
                 self.computed_tokens += batch.computed_tokens
-                flat[chosen] = self.module.score(move(batch, self.device)).cpu().numpy()
+                found = self.module.score(move(batch, self.device))
+                pieces.append(found.float().to("cpu", non_blocking=True))
+                places.append(chosen)
+        synchronize(self.device)
+        for chosen, piece in zip(places, pieces, strict=True):
+            flat[chosen] = piece.numpy()
         return scores

@@ -1,7 +1,9 @@
 """Attention inside each text of a packed batch: views on a processor, one call on a card.
 
-On a card the backend is chosen here. cuDNN's, which PyTorch prefers on some cards, builds a plan
-for every new shape, and batches of texts have a new shape in every step.
+On a card flash attention reads the texts as they are packed, in 16 bits and without a bias.
+Anything else is computed in the one rectangle, whose backend is chosen here: cuDNN's, which PyTorch
+prefers on some cards, builds a plan for every new shape, and batches of texts have a new shape in
+every step.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ PLANLESS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacke
 """Backends that take any shape as it comes."""
 
 
+LARGEST_HEAD = 256  # of flash attention, which also needs a multiple of 8
+
+
 def without_plans(device: torch.device) -> AbstractContextManager[object]:
     """Let attention inside use backends that need no preparation for a shape."""
     return sdpa_kernel(PLANLESS) if device.type == "cuda" else nullcontext()
@@ -29,6 +34,52 @@ def compute_dtype(x: Tensor) -> torch.dtype:
     """Return the type in which linear layers of `x` compute, autocast or not."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+
+
+def reads_packed(batch: TokenBatch, x: Tensor, head_size: int) -> bool:
+    """Return whether attention without a bias reads the texts of a batch as they are packed."""
+    if batch.padding is None or not batch.computed_tokens or x.device.type != "cuda":
+        return False
+    return (
+        compute_dtype(x) in (torch.bfloat16, torch.float16)
+        and head_size % 8 == 0
+        and head_size <= LARGEST_HEAD
+        and torch.backends.cuda.is_flash_attention_available()
+        and torch.cuda.get_device_capability(x.device) >= (8, 0)
+    )
+
+
+def attend_packed(qkv: Tensor, batch: TokenBatch, first: bool, dropout: float) -> Tensor:
+    """Return what all tokens attend to, (T, heads, size), or each text's `first`, (n, heads, size).
+
+    `qkv` (T, 3, heads, size) are those of packed texts, which `reads_packed` takes.
+    """
+    assert batch.padding is not None
+    q, k, v = qkv.unbind(1)
+    ends = batch.padding.ends
+    if not first:
+        return _flash(q, k, v, ends, ends, batch.longest, batch.longest, dropout)
+    starts, _ = batch.places()
+    # one token of each text, none of the packed padding
+    single = torch.arange(len(ends), dtype=ends.dtype, device=ends.device).clamp_(max=len(starts))
+    return _flash(q.index_select(0, starts), k, v, single, ends, 1, batch.longest, dropout)
+
+
+def _flash(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_ends: Tensor,
+    key_ends: Tensor,
+    most_queries: int,
+    most_keys: int,
+    dropout: float,
+) -> Tensor:
+    # what nested tensors call; `torch.nn.attention.varlen` has no dropout
+    attended: Tensor = torch.ops.aten._flash_attention_forward(
+        q, k, v, query_ends, key_ends, most_queries, most_keys, dropout, False, False
+    )[0]
+    return attended
 
 
 def padding_scores(batch: TokenBatch, dtype: torch.dtype) -> Tensor | None:

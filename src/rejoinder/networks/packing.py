@@ -9,8 +9,9 @@ padding. What compares the tokens of a text, such as attention, sees them in rec
   segment of their own.
 - One rectangle, for cards, where a call costs more than padding, and a new shape more than a call.
   Texts keep their order. Their tokens are copied into the rectangle and back (`rectangles`), so a
-  step has the same number of calls whatever the lengths. Some of the padding is packed too, so that
-  few numbers of tokens occur and a step's shapes return (`training.graphs`).
+  step has the same number of calls whatever the lengths. Attention in 16 bits reads them as they
+  are packed (`attention.attend_packed`). Some of the padding is packed too, so that few numbers of
+  tokens occur and a step's shapes return (`training.graphs`).
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ class Padding:
     blank."""
     source: Tensor  # token at each place, at padding the text's last one, int64 (n · L,)
     blank: Tensor  # which places are padding, bool (n, L)
+    ends: Tensor
+    """Number of tokens before each text's end, after a zero, int32 (n + s + 1,). The packed padding
+    counts as s more texts of at most L tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +160,11 @@ def _pack_rectangle(
     places = np.arange(length)
     real = places < shown[:, None]
     source = np.minimum(starts[:, None] + places, ends[:, None] - 1)
-    blank = np.flatnonzero(~real)[: _packed_padding(len(texts), len(shown), length)]
-    nothing = np.zeros(len(blank), np.int64)
+    step = _padding_step(len(shown), length)
+    spare = min(-len(texts) % step, real.size - len(texts))
+    blank = np.flatnonzero(~real)[:spare]
+    nothing = np.zeros(spare, np.int64)
+    more = np.minimum(np.arange(length, step + length, length), spare)  # as many for each shape
     stored = np.concatenate([positions < lengths[texts], nothing.astype(np.bool_)])
     return TokenBatch(
         ids=_placed(ids, slice(None), stored, padding_id),
@@ -170,19 +177,19 @@ def _pack_rectangle(
             inside=torch.from_numpy(np.concatenate([texts * length + positions, blank])),
             source=torch.from_numpy(source.reshape(-1)),
             blank=torch.from_numpy(~real),
+            ends=torch.from_numpy(np.concatenate([[0], ends, len(texts) + more]).astype(np.int32)),
         ),
     )
 
 
-def _packed_padding(tokens: int, texts: int, length: int) -> int:
-    """Return how much padding is packed with the tokens of a rectangle.
+def _padding_step(texts: int, length: int) -> int:
+    """Return of what the number of packed tokens is a multiple, if the rectangle is large enough.
 
-    Numbers of tokens are rounded up to four standard deviations of their sum, of texts whose
-    lengths deviate by a quarter of the longest. So batches of one size have one or two of them.
+    It is four standard deviations of the sum of texts whose lengths deviate by a quarter of the
+    longest. So batches of one size have one or two numbers of tokens.
     """
-    deviation = math.sqrt(texts) * length / 4
-    step = ALIGNMENT * math.ceil(4 * deviation / ALIGNMENT)
-    return min(-tokens % step, texts * length - tokens) if tokens else 0
+    deviation = math.sqrt(max(texts, 1)) * length / 4
+    return ALIGNMENT * math.ceil(4 * deviation / ALIGNMENT)
 
 
 def _placed(

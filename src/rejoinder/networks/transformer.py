@@ -19,8 +19,10 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.networks import layers
 from rejoinder.networks.attention import (
     attend,
+    attend_packed,
     compute_dtype,
     padding_scores,
+    reads_packed,
     segment_mask,
     without_plans,
 )
@@ -168,22 +170,30 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Transform x (T, d), or what each text's `first` token attends to, (n, d).
 
-        The order is the batch's packed one. `bias` is added to scores (see `segment_mask`).
+        The order is the batch's packed one. `bias` is added to scores (see `segment_mask`); a
+        batch of one rectangle without any is read as it is packed.
         """
+        qkv = self.qkv(x)
+        if batch.padding is not None and bias is None:
+            heads = qkv.unflatten(1, (3, self.heads, -1))
+            attended = attend_packed(heads, batch, first, self._weights_share()).flatten(1)
+            return self.dropout(self.output(attended))
         parts = [
-            self._attend(part, segment, first, bias)
-            for part, segment in segment_parts(batch, self.qkv(x))
+            self._attend(part, segment, first, bias) for part, segment in segment_parts(batch, qkv)
         ]
         attended = torch.cat(parts) if first else join_parts(batch, parts)
         return self.dropout(self.output(attended))
+
+    def _weights_share(self) -> float:
+        return getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
 
     def _attend(self, part: Tensor, segment: Segment, first: bool, bias: Tensor | None) -> Tensor:
         n = segment.count
         length = segment.length
         q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
         q = q[:, :, :1] if first else q
-        share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
-        attended = attend(q, k, v, segment_mask(segment, bias, q.shape[2]), share)
+        mask = segment_mask(segment, bias, q.shape[2])
+        attended = attend(q, k, v, mask, self._weights_share())
         return attended.transpose(1, 2).reshape(n * q.shape[2], -1)
 
 
@@ -247,6 +257,7 @@ class Transformer(nn.Module):
         self.relative = RelativePositions(shape) if shape.relative_buckets else None
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.blocks))
         self.active_blocks = shape.blocks
+        self.head_size = shape.hidden_size // shape.heads
         self.output_scale = shape.output_scale
         self.apply(_initialise)
 
@@ -278,6 +289,8 @@ class Transformer(nn.Module):
         return x if self.output_scale == 1.0 else x * self.output_scale
 
     def _bias(self, batch: TokenBatch, x: Tensor) -> Tensor | None:
+        if self.relative is None and reads_packed(batch, x, self.head_size):
+            return None
         relative = None if self.relative is None else self.relative(batch.longest)
         padding = padding_scores(batch, compute_dtype(x))
         if relative is None or padding is None:

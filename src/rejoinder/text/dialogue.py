@@ -53,38 +53,38 @@ class Dialogue:
         read = read_contexts(contexts)
         spoken = [[message for message in context if message.strip()] for context in read]
         flat = [message for messages in spoken for message in messages]
-        ids, lengths = self.tokenizer.encode_ragged(flat)
-        messages = iter(_split_ids(ids, lengths))
+        ids, lengths = _marked(*self.tokenizer.encode_ragged(flat), self.turn, ())
+        last = np.cumsum([len(messages) for messages in spoken], dtype=np.int64)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])[last]
+        whole = np.diff(ends, prepend=0)
         room = self.context_length - self.marks
-        turn = np.array(self.turn, np.int32)
-        texts = []
-        for each in spoken:
-            pieces: list[Ids] = []
-            for _ in each:
-                pieces += [turn, next(messages)] if pieces else [next(messages)]
-            joined = _join_ids(pieces)
-            texts.append(joined[max(0, len(joined) - room) :])
-        return self._marked(texts)
+        # the mark before the first message goes, as does what is too long
+        kept = np.clip(whole - len(self.turn), 0, room)
+        return self._marked(ids[ranges(ends - kept, kept)], kept.astype(np.int32))
 
     def responses(self, responses: Sequence[str]) -> tuple[Ids, Ids]:
         """Return the ids of responses, one after the other, and the number of each one's."""
         room = self.response_length - self.marks
-        ids, lengths = self.tokenizer.encode_ragged(responses, room)
-        return self._marked(_split_ids(ids, lengths))
+        return self._marked(*self.tokenizer.encode_ragged(responses, room))
 
-    def _marked(self, texts: Sequence[Ids]) -> tuple[Ids, Ids]:
-        start = np.array(self.start, np.int32)
-        end = np.array(self.end, np.int32)
-        lengths = np.fromiter((len(text) + self.marks for text in texts), np.int32, len(texts))
-        return _join_ids([piece for text in texts for piece in (start, text, end)]), lengths
+    def _marked(self, ids: Ids, lengths: Ids) -> tuple[Ids, Ids]:
+        return _marked(ids, lengths, self.start, self.end)
 
 
-def _split_ids(ids: Ids, lengths: Ids) -> list[Ids]:
-    return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
-
-
-def _join_ids(pieces: Sequence[Ids]) -> Ids:
-    return np.concatenate([np.empty(0, np.int32), *pieces])
+def _marked(
+    ids: Ids, lengths: Ids, start: tuple[int, ...], end: tuple[int, ...]
+) -> tuple[Ids, Ids]:
+    """Return texts, given as all ids and the number of each one's, with marks around each."""
+    longer = (lengths + len(start) + len(end)).astype(np.int32)
+    ends = np.cumsum(longer, dtype=np.int64)
+    starts = ends - longer
+    marked = np.empty(int(longer.sum()), np.int32)
+    marked[ranges(starts + len(start), lengths)] = ids
+    for place, mark in enumerate(start):
+        marked[starts + place] = mark
+    for place, mark in enumerate(reversed(end), 1):
+        marked[ends - place] = mark
+    return marked, longer
 
 
 def join_response(

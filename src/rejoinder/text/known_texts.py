@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+import threading
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from rejoinder.arrays import IntArray, ranges
-from rejoinder.text.tokenizer import Ids
-
-Read: TypeAlias = Callable[[Sequence[str]], tuple[Ids, Ids]]
-"""Texts to all their ids, one text's after the other's, and the number of each one's."""
+from rejoinder.text.tokenizer import Ids, Read
 
 MOST_WORDS = 1 << 20  # that are remembered
 
@@ -26,11 +23,15 @@ class _Numbers(dict[str, int]):
 
 
 class KnownTexts:
-    """Ids of texts, each of which is read once. Above `most` texts all are forgotten."""
+    """Ids of texts, each of which is read once. Above `most` texts all are forgotten.
+
+    Several threads may share it.
+    """
 
     def __init__(self, read: Read, most: int) -> None:
         self._read = read
         self._most = most
+        self._lock = threading.Lock()
         self._forget()
 
     def _forget(self) -> None:
@@ -40,6 +41,10 @@ class KnownTexts:
 
     def read(self, texts: Iterable[str], count: int) -> tuple[Ids, IntArray]:
         """Return the ids of `count` texts, one text's after the other's, and each one's number."""
+        with self._lock:
+            return self._found(texts, count)
+
+    def _found(self, texts: Iterable[str], count: int) -> tuple[Ids, IntArray]:
         if len(self._numbers) > self._most:
             self._forget()
         numbers = np.fromiter(map(self._numbers.__getitem__, texts), np.int64, count)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,17 @@ import numpy.typing as npt
 from rejoinder.arrays import ranges
 from rejoinder.errors import InputError
 
+T = TypeVar("T")
 Ids = npt.NDArray[np.int32]
 
 Cut: TypeAlias = Literal["end", "middle"]
 """Part that a message too long loses: its end (CONVERT), or its middle, since mails say at the end
 what they want."""
 
+Read: TypeAlias = Callable[[Sequence[str]], tuple[Ids, Ids]]
+"""Texts to all their ids, one text's after the other's, and the number of each one's."""
+
+BLOCK_TEXTS = 8192  # read at once: a card computes them while the next are read
 # characters a token; what is further from both ends of a message is never looked at
 LONGEST_TOKEN = 32
 
@@ -61,6 +66,14 @@ def encode_messages(tokenizer: Tokenizer, texts: Sequence[str], max_length: int)
     extra = lengths[long] - max_length
     middles = ranges(ends - max_length // 2 - extra, extra)
     return np.delete(ids, middles), np.minimum(lengths, max_length)
+
+
+def in_blocks(
+    read: Callable[[Sequence[T]], tuple[Ids, Ids]], texts: Sequence[T]
+) -> Iterator[tuple[Ids, Ids]]:
+    """Read texts or conversations, some thousands at once."""
+    for start in range(0, len(texts), BLOCK_TEXTS):
+        yield read(texts[start : start + BLOCK_TEXTS])
 
 
 def too_long(

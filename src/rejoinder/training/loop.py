@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rejoinder.devices import move, uses_segments
+from rejoinder.devices import move, synchronize, uses_segments
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import TokenBatch
@@ -385,13 +385,16 @@ class Trainer:
     def _after_step(self, stage: Stage, batch: StepBatch, loss: Loss) -> None:
         """Count the step and do what is due: write metrics, validate, write a checkpoint, stop."""
         state = self.state
+        logged = state.step % self.recipe.log.every_steps == 0
+        if logged:
+            synchronize(self.machine.device)  # what a card has still to do is of this line
         seconds, tokens = self._count_time(batch.tokens)
         state.examples += batch.pairs
         state.tokens += int(tokens)
         self.recorder.meter.add(batch.pairs, int(tokens), loss, seconds)
         if self.machine.device.type == "cpu":  # a GPU would have to be waited for
             self.recorder.check_finite(stage, self.rate, weights=False)
-        if state.step % self.recipe.log.every_steps == 0:
+        if logged:
             self.recorder.log(stage, self.rate, self.scale)
         epoch = self.parts.orders[state.stage].batches_per_epoch
         due = self.parts.validators and state.validation_due(self.recipe.validation, epoch)
