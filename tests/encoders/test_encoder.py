@@ -13,6 +13,7 @@ from rejoinder.encoders.torch import Encoder
 from rejoinder.processor import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.networks.inference import choose_precision
+from rejoinder.text import tokenizer
 from tests.encoders import tiny_transformer
 from tests.encoders.conftest import SUBWORDS, convert, saved
 
@@ -45,9 +46,11 @@ def test_a_text_alone_and_among_others_has_the_same_vector(multi, monkeypatch, p
     if part != "response":
         encode, texts = multi.by(part).encode_contexts, CONTEXTS
     alone = np.concatenate([encode([text]) for text in texts])
-    for tokens, contexts in ((4096, 1024), (7, 1024), (4096, 2), (1, 1)):
+    sizes = ((4096, 1024, 99), (7, 1024, 99), (4096, 2, 99), (1, 1, 99), (4096, 1024, 3), (7, 2, 2))
+    for tokens, contexts, block in sizes:
         monkeypatch.setattr(multi, "_chunk_tokens", tokens)
         monkeypatch.setattr(texts_module, "CHUNK_CONTEXTS", contexts)
+        monkeypatch.setattr(tokenizer, "BLOCK_TEXTS", block)
         done = []
         assert np.abs(encode(texts, done.append) - alone).max() < 1e-5
         assert sum(done) == len(texts)

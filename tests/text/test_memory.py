@@ -1,6 +1,7 @@
 """A tokenizer that remembers gives the ids of the one that it asks."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -99,6 +100,20 @@ def test_words_are_read_once_and_forgotten_when_there_are_many(monkeypatch):
     assert read == ["a", "bb", "", "ccc", "dddd"]
     assert words.read(["a"])[0].tolist() == [1]
     assert read[5:] == ["a"]
+
+
+def test_threads_share_the_words_that_are_read():
+    texts = [f"{a} {b} word{a}{b}" for a in range(60) for b in range(60)]
+    wanted = BERT_TOKENIZER.encode_ragged(texts)
+    for _ in range(5):
+        remembering = BERT_TOKENIZER.remembering()
+        with ThreadPoolExecutor(4) as threads:
+            parts = [texts[start:] + texts[:start] for start in (0, 900, 1800, 2700)]
+            found = [*threads.map(remembering.encode_ragged, parts)]
+        np.testing.assert_array_equal(found[0][0], wanted[0])
+        for (ids, lengths), part in zip(found, parts, strict=True):
+            assert np.array_equal(ids, BERT_TOKENIZER.encode_ragged(part)[0])
+            assert lengths.sum() == len(ids)
 
 
 @pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer", "model"])

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 import rejoinder
 from rejoinder.errors import InputError, RejoinderError
+from rejoinder.training import loop
 from rejoinder.training import run as runs
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
@@ -432,3 +433,27 @@ def test_bf16_trains_too(tmp_path, data):
     }
     assert set(tensors.values()) == {torch.float32}, "the weights and what the optimiser keeps"
     assert summary.validation["recall@1"] > 0.2
+
+def test_a_line_counts_the_time_that_a_card_still_needs(data, tmp_path, monkeypatch):
+    """A step returns when a card has its launches, long before it has done them."""
+    now = [0.0]
+    pending = [0]
+    step = loop.Trainer._step
+
+    def launched(self, stage, batches):
+        pending[0] += 1
+        now[0] += 0.001
+        return step(self, stage, batches)
+
+    def wait(device):
+        now[0] += pending[0]  # a second a step
+        pending[0] = 0
+
+    monkeypatch.setattr(loop.Trainer, "_step", launched)
+    monkeypatch.setattr(loop, "synchronize", wait)
+    wanted = recipe(data, stage=[stage(steps=10)], log={"every_steps": 5}, validation={"examples": 0})
+    loop.train(wanted, tmp_path / "run", clock=lambda: now[0])
+    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    size = wanted.stage[0].batch_size
+    rates = [line["examples_per_second"] for line in lines]
+    assert rates == pytest.approx([size / 1.001] * 2)
