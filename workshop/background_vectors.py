@@ -5,22 +5,21 @@ python -m workshop.background_vectors    # after bundling weights, or new messag
 
 from __future__ import annotations
 
-from rejoinder.cache import write_vectors
 from rejoinder.encoders.bundled import BUNDLED, FOLDER
 from rejoinder.encoders.open import open_encoder
-from rejoinder.retrieval.encoding.background import COMPUTED, file_name
+from rejoinder.retrieval.encoding.background import COMPUTED, file_name, write_bundled
 from rejoinder.text.background import background
 
 
 def main() -> None:
     """Replace the files of all bundled models."""
-    for path in FOLDER.glob("background-*.npy"):
+    for path in FOLDER.glob("background-*.np*"):
         path.unlink()
     for name in BUNDLED:
         encoder = open_encoder(name, precision="fp32")
         for kind, compute in COMPUTED.items():
-            path = FOLDER / f"{file_name(kind, encoder.fingerprint, background())}.npy"
-            write_vectors(path, compute(encoder))
+            path = FOLDER / f"{file_name(kind, encoder.fingerprint, background())}.npz"
+            write_bundled(path, compute(encoder))
             print(path.name, path.stat().st_size)
 
 

@@ -84,11 +84,11 @@ def test_the_mean_of_responses_is_kept_too():
 def test_bundled_models_bring_theirs(name, folder):
     model = rejoinder.load(name, precision="fp32")
     for kind, compute in vectors.COMPUTED.items():
-        path = FOLDER / f"{vectors.file_name(kind, model.fingerprint, background())}.npy"
-        stored = cache.read_vectors(path)
+        path = FOLDER / f"{vectors.file_name(kind, model.fingerprint, background())}.npz"
+        stored = vectors.read_bundled(path)
         assert len(stored) == (1 if kind == "mean" else len(background()))
         if kind == "mean":
-            np.testing.assert_allclose(stored, compute(model), atol=2e-3)
+            np.testing.assert_allclose(stored, compute(model), atol=1e-3)
     some = list(range(0, len(background()), 200))
     expected = model.encode_contexts([[background()[row]] for row in some])
     np.testing.assert_allclose(vectors.encode_background(model)[some], expected, atol=2e-3)

@@ -1,23 +1,27 @@
 """Vectors of the messages that belong to no reply: encoded once for each model, not for each index.
 
-Those of bundled models come with them. Others are in the user's cache (`rejoinder.cache`), by the
-fingerprint of the model and the digest of the messages.
+Those of bundled models come with them, in 8 bits. Others are in the user's cache
+(`rejoinder.cache`), by the fingerprint of the model and the digest of the messages.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.cache import cached_vectors, read_vectors
+from rejoinder.cache import cached_vectors
 from rejoinder.encoders.bundled import FOLDER
 from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.encoding.scoring import encode_conversations
 from rejoinder.text.background import background, multilingual_background
+
+
+LEVELS = 127  # of 8 bits, on each side of 0
 
 
 def encode_background(encoder: DualEncoder) -> FloatArray:
@@ -56,10 +60,23 @@ def _once(kind: str, encoder: DualEncoder) -> FloatArray:
     if not fingerprint:
         return COMPUTED[kind](encoder)
     name = file_name(kind, fingerprint, texts_for(encoder))
-    bundled = FOLDER / f"{name}.npy"
+    bundled = FOLDER / f"{name}.npz"
     if bundled.is_file():
-        return read_vectors(bundled)
+        return read_bundled(bundled)
     return cached_vectors(name, lambda: COMPUTED[kind](encoder))
+
+
+def write_bundled(path: Path, vectors: FloatArray) -> None:
+    """Write vectors (n, d) in 8 bits, with a scale of each."""
+    scales = np.abs(vectors).max(axis=1, keepdims=True) / LEVELS
+    np.savez(path, rows=np.round(vectors / scales).astype(np.int8), scales=scales)
+
+
+def read_bundled(path: Path) -> FloatArray:
+    """Read vectors that `write_bundled` has written."""
+    with np.load(path, allow_pickle=False) as stored:
+        vectors: FloatArray = stored["rows"] * stored["scales"]
+    return vectors
 
 
 def file_name(kind: str, fingerprint: str, texts: Sequence[str]) -> str:
