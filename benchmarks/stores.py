@@ -3,9 +3,10 @@
 The encodings are real: distinct responses of conversations, and contexts of others, half of which
 tune the graphs. Each index is built; searched one conversation at a time, exactly, then by graphs
 (HNSW; FAISS for the folder), then with a filter that one reply in a hundred passes; searched while
-replies come and go and choices are logged; and opened by a process of its own, whose memory is
-measured. The server of PostgreSQL is this machine's, reached by a socket; `--postgres` names
-another one. A search takes one thread.
+replies come and go and choices are logged, by a thread of the process that searches, and while they
+come and go by another process; and opened by a process of its own, whose memory is measured. The
+server of PostgreSQL is this machine's, reached by a socket; `--postgres` names another one. A
+search takes one thread.
 
     python benchmarks/stores.py
     python benchmarks/stores.py --count 20000 --stores postgres
@@ -147,6 +148,7 @@ def search(
         return figures  # milvus-lite hangs when it is searched and changed by threads at once
     for name, changes in (("changes", _comings_and_goings), ("feedback", _choices)):
         figures[name] = _searches_beside(index, contexts, changes(index))
+    figures["changes_elsewhere"] = _searches_beside_a_process(index, contexts, model)
     return figures
 
 
@@ -269,6 +271,44 @@ def _searches_beside(
         taken.append(1000 * (time.perf_counter() - start))
     changing.join()
     return {"a_second": made[0] / SECONDS, "ms": statistics.median(taken)}
+
+
+def _searches_beside_a_process(
+    index: rejoinder.Index, contexts: Sequence[list[str]], model: str
+) -> dict[str, float]:
+    """Do the same while a process makes the changes, which are taken over once a second."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(_changes, (index.store, model, 0.1))  # all is imported
+        index.refresh()
+        changing = pool.apply_async(_changes, (index.store, model, SECONDS))
+        taken = []
+        fresh = time.perf_counter()
+        for context in itertools.cycle(contexts):
+            if changing.ready():
+                break
+            if time.perf_counter() > fresh + 1:
+                index.refresh()
+                fresh = time.perf_counter()
+            start = time.perf_counter()
+            index.search([context], BEST, ANY_SCORE, distinct=False)
+            taken.append(1000 * (time.perf_counter() - start))
+        made = changing.get()
+    return {"a_second": made / SECONDS, "ms": statistics.median(taken)}
+
+
+def _changes(store: Store, model: str, seconds: float) -> int:
+    """Change an index for some seconds, `RATE` times a second if it can; return how often."""
+    use_threads(1)
+    index = rejoinder.Index.open(store, open_encoder(model, light=True), verify=False)
+    change = _comings_and_goings(index)
+    made = 0
+    start = time.perf_counter()
+    while (now := time.perf_counter()) < start + seconds:
+        if (early := start + made / RATE - now) > 0:
+            time.sleep(early)
+        change()
+        made += 1
+    return made
 
 
 def _memory_of_a_process(store: Store, model: str, context: list[str]) -> int:

@@ -71,7 +71,7 @@ def _name_of(path):
 def segments_of(index):
     """Return the names of the segments that the store of an index holds."""
     if isinstance(index.store, PostgresStore):
-        return index.store._tables()
+        return [*index.store._tables(), *index.store._small()]
     if isinstance(index.store, MilvusStore):
         return index.store._collections()
     return [path.name for path in index.folder.glob("segment-*")]

@@ -278,6 +278,8 @@ def _stores(figures: Json) -> Rows:
         row("a process, MB", lambda each: number(each["process_bytes"], 0, 1e-6)),
         row("additions and deletions a second", lambda each: beside(each, "changes", "a_second")),
         row("one search meanwhile, ms", lambda each: beside(each, "changes", "ms")),
+        row("by another process", lambda each: beside(each, "changes_elsewhere", "a_second")),
+        row("one search meanwhile, ms", lambda each: beside(each, "changes_elsewhere", "ms")),
         row("choices logged a second", lambda each: beside(each, "feedback", "a_second")),
         row("one search meanwhile, ms", lambda each: beside(each, "feedback", "ms")),
     ]

@@ -33,7 +33,7 @@ from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.stores.address import store_of
 from rejoinder.stores.milvus import EMBEDDED, MilvusStore
 from rejoinder.stores.names import CALIBRATION
-from rejoinder.stores.postgres import candidates
+from rejoinder.stores.postgres import candidates, segments
 from rejoinder.stores.postgres.store import PostgresStore
 from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
@@ -244,17 +244,57 @@ def test_replies_are_encoded_anew_from_one_store_to_another(tmp_path, place):
         there.reencode(HashEncoder(), there.store)
 
 
-def test_altered_rows_are_named(postgres_store):
-    index = Index.build(HashEncoder(), A, postgres_store)
-    name = index.manifest.segments[0].name
+@pytest.mark.parametrize("count", [9, segments.FEW + 9], ids=["small", "large"])
+def test_altered_rows_are_named(count, postgres_store):
+    index = Index.build(HashEncoder(), [f"a{n}" for n in range(count)], postgres_store)
+    name = "added" if count <= segments.FEW else index.manifest.segments[0].name
     with postgres_store._connections.connected() as connection:
         connection.execute(f"""UPDATE "{name}" SET line = replace(line, 'a3', 'a4') WHERE row = 3""")
     with pytest.raises(InputError, match=r"was altered after it was written"):
         Index.open(postgres_store, HashEncoder(), verify=True)
     with postgres_store._connections.connected() as connection:
         connection.execute(f'DELETE FROM "{name}" WHERE row = 3')
-    with pytest.raises(InputError, match="has 8 rows instead of 9"):
+    with pytest.raises(InputError, match=f"has {count - 1} rows instead of {count}"):
         Index.open(postgres_store, HashEncoder(), verify=False)
+
+
+def test_small_segments_share_a_table_until_they_get_a_graph(postgres_store):
+    def names(query):
+        with postgres_store._connections.connected() as connection:
+            return {name for (name,) in connection.execute(query)}
+
+    index = Index.build(HashEncoder(), [f"a{n}" for n in range(segments.FEW + 9)], postgres_store)
+    [large] = postgres_store._tables()
+    index.add(["b0"])
+    assert postgres_store._tables() == [large]
+    assert len(postgres_store._small()) == 1
+    index.add(["b1"])  # takes the other's place
+    assert names("SELECT segment FROM added") == {index.manifest.segments[-1].name}
+    again = Index.open(postgres_store, HashEncoder(), verify=True)
+    wanted = again.search([["b1"], ["a17"]], k=3)
+    index.approximate(0.9)
+    assert set(postgres_store._tables()) == {each.name for each in index.manifest.segments}
+    assert postgres_store._small() == []
+    graphs = Index.open(postgres_store, HashEncoder())
+    for found, exact in zip(graphs.search([["b1"], ["a17"]], k=3), wanted, strict=True):
+        assert [reply.text for reply in found][:1] == [reply.text for reply in exact][:1]
+    assert [reply.text for reply in again.search([["b1"]], k=1)[0]] == ["b1"], "it has read them"
+    graphs.add(["c0"])
+    assert len(postgres_store._small()) == 1
+    assert Index.open(postgres_store, HashEncoder()).search([["c0"]], k=1)[0][0].text == "c0"
+
+
+def test_a_change_that_fails_leaves_no_rows(postgres_store, monkeypatch):
+    index = Index.build(HashEncoder(), A, postgres_store)
+    before = index.manifest
+    monkeypatch.setattr(type(before), "to_json", lambda _: "\0")  # no text of PostgreSQL's
+    with pytest.raises(Exception, match="NUL"):
+        index.add(["new"])
+    monkeypatch.undo()
+    assert postgres_store.read_manifest() == before
+    assert postgres_store._small() == [before.segments[0].name]
+    assert index.add(["new"]) == range(len(A), len(A) + 1)
+    assert Index.open(postgres_store, HashEncoder()).search([["new"]], k=1)[0][0].text == "new"
 
 
 def test_a_password_is_in_no_name_error_or_manifest(postgres_store):
@@ -308,7 +348,7 @@ def test_a_later_schema_is_refused_with_what_to_do(postgres_store):
     Index.build(HashEncoder(), A, postgres_store)
     with postgres_store._connections.connected() as connection:
         connection.execute("UPDATE format SET number = 99")
-    with pytest.raises(InputError, match="format 99; this version reads 2: update rejoinder"):
+    with pytest.raises(InputError, match="format 99; this version reads 3: update rejoinder"):
         Index.open(postgres_store)
 
 

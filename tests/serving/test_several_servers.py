@@ -18,7 +18,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
 from rejoinder.serving.worker.answers import Answers, Question
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.stores.postgres.segments import SegmentTable
+from rejoinder.stores.postgres.segments import FEW, SegmentTable
 from rejoinder.stores.store import StaleError
 from tests.retrieval.conftest import HashEncoder
 from tests.servers import served, until
@@ -104,17 +104,31 @@ def test_shared_answers_go_after_a_day_and_when_there_are_too_many(postgres_stor
 
 
 def test_an_earlier_schema_is_brought_up_to_date_by_the_first_write(postgres_store):
-    Index.build(HashEncoder(), list(REPLIES), postgres_store)
+    replies = [f"Reply {number}." for number in range(FEW + 1)]
+    Index.build(HashEncoder(), replies, postgres_store)
     with postgres_store._connections.connected() as connection:
-        connection.execute("DROP TABLE answer")
+        connection.execute("DROP TABLE answer, added")
         connection.execute("UPDATE format SET number = 1")
-    Index.open(postgres_store, HashEncoder())  # reading is as before
+    index = Index.open(postgres_store, HashEncoder())  # reading is as before
+    assert index.search([["Reply 7."]], k=1)[0][0].text == "Reply 7."
+    postgres_store.check()
     # several servers may be the first at once
     shared = [SharedAnswers(FeedbackLog(postgres_store)) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda each: each.add({"0" * 32: RecentAnswer("first", ["Hi!"], [0], ["Hello."])}), shared))
     assert shared[0].find("0" * 32).messages == ["Hi!"]
-    assert Index.open(postgres_store, HashEncoder()).add(["New."]) == range(2, 3)
+    assert Index.open(postgres_store, HashEncoder()).add(["New."]) == range(FEW + 1, FEW + 2)
+
+
+def test_a_change_brings_an_earlier_schema_up_to_date(postgres_store):
+    replies = [f"Reply {number}." for number in range(FEW + 1)]
+    Index.build(HashEncoder(), replies, postgres_store)
+    with postgres_store._connections.connected() as connection:
+        connection.execute("DROP TABLE added")
+        connection.execute("UPDATE format SET number = 2")
+    index = Index.open(postgres_store, HashEncoder())
+    assert index.add(["New."]) == range(FEW + 1, FEW + 2)
+    assert Index.open(postgres_store, HashEncoder()).search([["New."]], k=1)[0][0].text == "New."
 
 
 def test_while_the_database_is_away_a_server_answers():

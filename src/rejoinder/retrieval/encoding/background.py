@@ -20,7 +20,6 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.encoding.scoring import encode_conversations
 from rejoinder.text.background import background, multilingual_background
 
-
 LEVELS = 127  # of 8 bits, on each side of 0
 
 

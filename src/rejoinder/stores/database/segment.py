@@ -81,9 +81,7 @@ class DatabaseSegment(Segment):
         """The bytes of all replies, and the offsets at which each begins, (n + 1,)."""
         lines = self._read_lines()
         self._check_count(len(lines))
-        ends = np.cumsum([len(line) for line in lines])
-        offsets = np.concatenate([[0], ends]).astype(np.int64)
-        return np.frombuffer(b"".join(lines), dtype=np.uint8), offsets
+        return _stored(lines)
 
     def opened(self, manifest: Manifest, number: int, *, verify: bool) -> Self:
         """Return the segment, read now unless graphs name its candidates, and checked."""
@@ -93,6 +91,13 @@ class DatabaseSegment(Segment):
             self.read()
         self.check(content=verify)
         return self
+
+    def hold(
+        self, lines: Sequence[bytes], vectors: FloatArray, responses: FloatArray | None
+    ) -> None:
+        """Take all rows from who writes them, so that none is read."""
+        own = vectors if responses is None else responses
+        vars(self).update(vectors=vectors, responses=own, stored=_stored(lines))
 
     def read(self) -> None:
         """Read all that a search needs: what somebody sweeps away later is here."""
@@ -173,3 +178,9 @@ class DatabaseSegment(Segment):
                 f"{self.shown} has {count} rows instead of {self.record.count}; build the index "
                 "again"
             )
+
+
+def _stored(lines: Sequence[bytes]) -> tuple[Array, Array]:
+    ends = np.cumsum([len(line) for line in lines])
+    offsets = np.concatenate([[0], ends]).astype(np.int64)
+    return np.frombuffer(b"".join(lines), dtype=np.uint8), offsets

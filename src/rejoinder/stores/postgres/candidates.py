@@ -25,7 +25,7 @@ from rejoinder.stores.database.candidates import (
 from rejoinder.stores.database.segment import StoredRow
 from rejoinder.stores.manifest import ApproximateRecord
 from rejoinder.stores.postgres.connections import Connections
-from rejoinder.stores.postgres.segments import SegmentTable, field_key
+from rejoinder.stores.postgres.segments import SegmentTable, field_key, own_table
 from rejoinder.stores.postgres.vectors import packed
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.store import UnreachableError
@@ -160,6 +160,7 @@ def _build_graph(connection: psycopg.Connection[Any], segment: SegmentTable) -> 
         raise InputError(
             f"{segment.shown}: vectors of {size} numbers; a graph takes {_MOST_NUMBERS:,}"
         )
+    own_table(connection, segment)
     table = sql.Identifier(segment.record.name)
     # a vector of half precision, 16 bytes a link in the lowest layer, and what holds them: a graph
     # that does not fit is finished on the disk, many times slower

@@ -10,7 +10,7 @@ from rejoinder.stores.postgres.address import Address
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT = 2
+FORMAT = 3
 _MAKING = 3  # of advisory locks, beside those of the log's writers and of a change
 _TABLES = (
     "CREATE TABLE format (number integer NOT NULL)",
@@ -68,7 +68,20 @@ _ANSWERS = (
       content text NOT NULL
     )""",
 )
-_MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _ANSWERS)
+_ADDED = (
+    # The rows of small segments, which are read whole: a table for each would take milliseconds to
+    # make and to drop, and make every other connection look up its tables again.
+    """CREATE TABLE added (
+      segment text NOT NULL,
+      row integer NOT NULL,
+      line text NOT NULL,
+      vector bytea NOT NULL,
+      response bytea,
+      PRIMARY KEY (segment, row)
+    )""",
+    "ALTER TABLE added ALTER vector SET STORAGE EXTERNAL, ALTER response SET STORAGE EXTERNAL",
+)
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _ANSWERS, _ADDED)
 """What brings a schema from format 0, without tables, to 1, from 1 to 2, and so on."""
 
 

@@ -1,11 +1,15 @@
-"""Segments in PostgreSQL: each is a table, whose rows are written once."""
+"""Segments in PostgreSQL: each is a table, whose rows are written once.
+
+Small ones share a table, `added`; they are read whole, and searched in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.stores.database.content import Content
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
+FEW = 256  # rows of a small segment
+
 _decode = msgspec.json.Decoder(Line).decode
 
 
@@ -28,6 +34,34 @@ class SegmentTable(DatabaseSegment):
     def __init__(self, connections: Connections, manifest: Manifest, number: int) -> None:
         super().__init__(manifest, number, connections.address.shown)
         self.connections = connections
+
+    def read(self) -> None:
+        """Read all that a search needs."""
+        if self.record.count > FEW or not self._read_added():
+            super().read()
+
+    def _read_added(self) -> bool:
+        """Read the rows of a small segment; return whether it has no table of its own."""
+        from psycopg.errors import UndefinedTable
+
+        query = "SELECT line, vector, response FROM added WHERE segment = %s ORDER BY row"
+        with self.connections.connected() as connection:
+            try:
+                cursor = connection.execute(query, (self.record.name,), binary=True)
+            except UndefinedTable:  # of an earlier format
+                return False
+            found = cursor.fetchall()
+        if not found:
+            return False
+        self._check_count(len(found))
+        lines, vectors, responses = zip(*found, strict=True)
+        own = self._numbers(responses) if self.has_responses else None
+        self.hold([line.encode() for line in lines], self._numbers(vectors), own)
+        return True
+
+    def _numbers(self, rows: Iterable[bytes]) -> FloatArray:
+        numbers = np.frombuffer(b"".join(rows), dtype="<f4").reshape(-1, self.size)
+        return numbers.astype(np.float32)
 
     def rows_from(self, found: Iterable[Sequence[Any]]) -> dict[int, StoredRow]:
         """Return rows of what a statement gave: row, line, vector and response of each."""
@@ -86,45 +120,140 @@ class SegmentTable(DatabaseSegment):
             return [value for (value,) in copy.rows()]
 
 
+class _Rows(NamedTuple):
+    """Some rows of a segment."""
+
+    first: int
+    lines: Sequence[bytes]
+    vectors: FloatArray  # (n, d)
+    responses: FloatArray | None  # (n, d)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that they fill."""
+        columns = ["row", "line", "fields", "vector"]
+        return columns if self.responses is None else [*columns, "response"]
+
+    def values(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of each row."""
+        parts: list[Iterable[Any]] = [
+            range(self.first, self.first + len(self.lines)),
+            (line.decode() for line in self.lines),
+            (fields_of(_decode(line)) for line in self.lines),
+            packed(self.vectors),
+        ]
+        if self.responses is not None:
+            parts.append(packed(self.responses))
+        return zip(*parts, strict=True)
+
+    def raw_values(self) -> Iterator[tuple[int, str, bytes, bytes | None]]:
+        """Yield number, line, vector and response of each row; numbers are float32."""
+        vectors = self.vectors.astype("<f4")
+        responses = None if self.responses is None else self.responses.astype("<f4")
+        for row, line in enumerate(self.lines):
+            own = None if responses is None else responses[row].tobytes()
+            yield self.first + row, line.decode(), vectors[row].tobytes(), own
+
+
+def own_table(connection: psycopg.Connection[Any], segment: SegmentTable) -> bool:
+    """Give a small segment a table of its own; return whether it had none."""
+    if segment.record.count > FEW:
+        return False
+    query = "SELECT EXISTS (SELECT FROM added WHERE segment = %s)"
+    if connection.execute(query, (segment.record.name,)).fetchone() != (True,):
+        return False
+    segment.read()
+    lines = [segment.line(row) for row in range(segment.count)]
+    responses = np.asarray(segment.responses) if segment.has_responses else None
+    with connection.transaction():
+        writer = TableWriter(connection, segment.record.name)
+        writer.write(lines, np.asarray(segment.vectors), responses)
+        writer.copy()
+        writer.close()
+        connection.execute("DELETE FROM added WHERE segment = %s", (segment.record.name,))
+    return True
+
+
 class TableWriter:
-    """Takes the replies of a new segment; fulfils `store.SegmentWriter`."""
+    """Takes the replies of a new segment; fulfils `store.SegmentWriter`.
+
+    The first `FEW` rows wait: as a rule there are no others, and they are written to the table of
+    small segments, in one transaction with the manifest that names them. Where more come, all are
+    copied to a table of their own: they are on the disk when the manifest is, which is logged after
+    them.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any], name: str) -> None:
         self._connection = connection
-        self._name = name
+        self._table = name
         self._content = Content()
+        self._waiting: list[_Rows] = []
+        self._is_copied = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing is written yet."""
+        return not self._is_copied
 
     def write(
         self, lines: Sequence[bytes], vectors: FloatArray, responses: FloatArray | None
     ) -> None:
         """Add replies as they are stored, their vectors, (n, d), and their texts' encodings."""
+        rows = _Rows(self._content.rows, lines, vectors, responses)
+        self._content.add(lines, vectors, responses)
+        self._waiting.append(rows)
+        if self._content.rows > FEW:
+            self.copy()
+
+    def copy(self) -> None:
+        """Copy the rows that wait to the segment's own table."""
+        if not self._is_copied:
+            self._connection.execute("SET synchronous_commit = off")
+            self._is_copied = True
+            self._connection.execute(self._made(self._waiting[0]))
+        for part in self._waiting:
+            self._copy(part)
+        self._waiting = []
+
+    def close(self) -> None:
+        """End what `copy` began."""
+        if self._is_copied:
+            self._connection.execute("RESET synchronous_commit")
+
+    def insert(self, connection: psycopg.Connection[Any]) -> None:
+        """Write the rows that wait to the table of small segments."""
+        rows = [(self._table, *values) for part in self._waiting for values in part.raw_values()]
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO added VALUES (%s, %s, %s, %s, %s)", rows)
+
+    def fill(self, segment: SegmentTable) -> SegmentTable:
+        """Give a segment the rows that wait, which no statement finds yet; return it."""
+        lines = [line for part in self._waiting for line in part.lines]
+        own = [part.responses for part in self._waiting if part.responses is not None]
+        vectors = np.concatenate([part.vectors for part in self._waiting])
+        segment.hold(lines, vectors, np.concatenate(own) if own else None)
+        return segment
+
+    def _made(self, rows: _Rows) -> sql.Composed:
         from psycopg import sql
 
-        table = sql.Identifier(self._name)
-        first = self._content.rows
-        if not first:
-            made = sql.SQL(
-                "CREATE TABLE {} (row integer PRIMARY KEY, line text NOT NULL, fields text[] NOT "
-                "NULL, vector vector({size}) NOT NULL, response vector({size}))"
-            )
-            self._connection.execute(made.format(table, size=sql.Literal(vectors.shape[1])))
-        columns = ["row", "line", "fields", "vector"]
-        parts: list[Iterator[Any]] = [
-            iter(range(first, first + len(lines))),
-            (line.decode() for line in lines),
-            (fields_of(_decode(line)) for line in lines),
-            packed(vectors),
-        ]
-        if responses is not None:
-            columns.append("response")
-            parts.append(packed(responses))
-        names = sql.SQL(", ").join(map(sql.Identifier, columns))
-        query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, names)
+        made = sql.SQL(
+            "CREATE TABLE {} (row integer PRIMARY KEY, line text NOT NULL, fields text[] NOT "
+            "NULL, vector vector({size}) NOT NULL, response vector({size}))"
+        )
+        size = sql.Literal(rows.vectors.shape[1])
+        return made.format(sql.Identifier(self._table), size=size)
+
+    def _copy(self, rows: _Rows) -> None:
+        from psycopg import sql
+
+        query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
+            sql.Identifier(self._table), sql.SQL(", ").join(map(sql.Identifier, rows.columns))
+        )
         with self._connection.cursor() as cursor, cursor.copy(query) as copy:
-            copy.set_types(column_types(columns))
-            for values in zip(*parts, strict=True):
+            copy.set_types(column_types(rows.columns))
+            for values in rows.values():
                 copy.write_row(values)
-        self._content.add(lines, vectors, responses)
 
     def files(self) -> dict[str, tuple[int, str]]:
         """Return the size and the SHA-256 of each part of the content, as of files in a folder."""

@@ -1,9 +1,9 @@
 """An index in PostgreSQL with pgvector.
 
-Each index has a schema, in which its manifest and its files are rows, each segment is a table, and
-the log of its use is a few more tables. Without an approximate index all vectors are read into the
-memory of who searches, once for each segment, and searched there; with one, PostgreSQL names the
-candidates; see `candidates`.
+Each index has a schema, in which its manifest and its files are rows, each large segment is a
+table, all small ones are one, and the log of its use is a few more tables. Without an approximate
+index all vectors are read into the memory of who searches, once for each segment, and searched
+there; with one, PostgreSQL names the candidates; see `candidates`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.arrays import FloatArray
@@ -23,7 +24,7 @@ from rejoinder.stores.postgres.address import Address
 from rejoinder.stores.postgres.candidates import PostgresCandidates, build_graphs
 from rejoinder.stores.postgres.connections import Connections, make_extension
 from rejoinder.stores.postgres.log import PostgresLog
-from rejoinder.stores.postgres.schema import check_format, make_schema
+from rejoinder.stores.postgres.schema import check_format, find_format, make_schema
 from rejoinder.stores.postgres.segments import SegmentTable, TableWriter
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.segments import Segment
@@ -36,7 +37,22 @@ if TYPE_CHECKING:
 _CHANGING = 2  # of two advisory locks: that of who changes the index
 _MEND = "build the index again"
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'segment-%%'"
+_KEPT = ("segment-", "head-")  # how names begin of what a manifest names, or nothing needs
+_SMALL = "SELECT DISTINCT segment FROM added"
 _SWEPT = " UNION ALL ".join([_TABLES, "SELECT name FROM file WHERE name LIKE 'head-%%'"])
+
+
+@dataclass
+class HeldLock:
+    """What a thread knows while it alone may change the index, and is about to write."""
+
+    connection: psycopg.Connection[Any]
+    manifest: str | None  # as it stands; None: it must be read
+    names: set[str]  # of segments' tables and heads' files, and of all that was written
+    small: set[str]  # segments that have no table of their own
+    files: set[str] = field(default_factory=set)  # that were written
+    waiting: dict[str, TableWriter] = field(default_factory=dict)
+    """Small segments, which are written with the manifest that names them."""
 
 
 class PostgresStore(Store):
@@ -45,7 +61,10 @@ class PostgresStore(Store):
     def __init__(self, address: Address) -> None:
         self.address = address
         self._connections = Connections(address)
-        self._own = threading.local()  # the connection that has the lock, and files written with it
+        self._own = threading.local()  # the lock that this thread has
+        self._known: tuple[str, Manifest] | None = (
+            None  # the manifest that was read or written last
+        )
 
     @classmethod
     def at(cls, address: str) -> PostgresStore:
@@ -77,28 +96,44 @@ class PostgresStore(Store):
         with self._connections.connected() as connection:
             text = self._manifest_text(connection)
         if text is None:
-            raise InputError(
-                f'no index {self}; `rejoinder index build MODEL REPLIES -o "{self}"` builds one'
-            )
-        return parse_manifest(text, f"the manifest of {self}", _MEND)
+            raise InputError(self._missing())
+        known = self._known
+        if known is None or known[0] != text:
+            known = (text, parse_manifest(text, f"the manifest of {self}", _MEND))
+            self._known = known
+        return known[1]
+
+    @property
+    def _held(self) -> HeldLock | None:
+        held: HeldLock | None = getattr(self._own, "held", None)
+        return held
 
     def _manifest_text(self, connection: psycopg.Connection[Any]) -> str | None:
+        if self._held is not None and self._held.manifest is not None:
+            return self._held.manifest
         text = self._of_manifest(connection, "content")
         return None if text is None else str(text)
 
     def _of_manifest(self, connection: psycopg.Connection[Any], column: str) -> object:
         """Return a column of the manifest's row; None: there is no index."""
-        from psycopg import sql
         from psycopg.errors import UndefinedTable
 
-        query = sql.SQL("SELECT {}, (SELECT max(number) FROM {}) FROM {}").format(
+        try:
+            row = connection.execute(self._manifest_query(column)).fetchone()
+        except UndefinedTable:
+            return None
+        return self._checked(row)
+
+    def _manifest_query(self, column: str) -> sql.Composed:
+        from psycopg import sql
+
+        return sql.SQL("SELECT {}, (SELECT max(number) FROM {}) FROM {}").format(
             sql.Identifier(column),
             *(sql.Identifier(self.address.schema, name) for name in ("format", "manifest")),
         )
-        try:
-            row = connection.execute(query).fetchone()
-        except UndefinedTable:
-            return None
+
+    def _checked(self, row: Any) -> object:
+        """Return what `_manifest_query` found, of a format that this version reads."""
         if row is None:
             return None
         check_format(int(row[1] or 0), self.address)
@@ -106,14 +141,30 @@ class PostgresStore(Store):
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Put a manifest in the place of the present one, at one instant."""
+        text = manifest.to_json()
+        held = self._held
+        waiting: dict[str, TableWriter] = {}
+        if held is not None:
+            held.manifest = None  # unknown, if this fails
+            waiting = {
+                record.name: held.waiting.pop(record.name)
+                for record in manifest.segments
+                if record.name in held.waiting
+            }
         with self._writing() as connection:
-            connection.execute(
-                "UPDATE manifest SET content = %s, stamp = stamp + 1", (manifest.to_json(),)
-            )
+            for writer in waiting.values():
+                writer.insert(connection)
+            connection.execute("UPDATE manifest SET content = %s, stamp = stamp + 1", (text,))
+            names = [record.name for record in manifest.segments]
+            connection.execute("DELETE FROM added WHERE segment != ALL(%s)", (names,))
+        self._known = (text, manifest)
+        if held is not None:
+            held.manifest = text
+            held.small = held.small.union(waiting).intersection(names)
 
     def check(self) -> None:
         """Raise what opening the index would raise now, without reading all of it."""
-        there = set(self._tables())
+        there = set(self._tables()) | set(self._small())
         for record in self.read_manifest().segments:
             if record.name not in there:
                 raise InputError(f"{self}: {record.name} is gone; {_MEND}")
@@ -137,30 +188,56 @@ class PostgresStore(Store):
         One that is not searched by an approximate index is read now.
         """
         segment = SegmentTable(self._connections, manifest, number)
+        held = self._held
+        if held is not None and segment.record.name in held.waiting:
+            return held.waiting[segment.record.name].fill(segment)
         return segment.opened(manifest, number, verify=verify)
 
     @contextlib.contextmanager
     def new_segment(self, name: str) -> Iterator[TableWriter]:
         """Take the content of a segment, whose table is kept whole or not at all."""
+        held = self._held
         with self._writing_rows() as connection:
-            # They are on the disk when the manifest is that names them: it is logged after them.
-            connection.execute("SET synchronous_commit = off")
+            writer = TableWriter(connection, name)
             try:
-                yield TableWriter(connection, name)
+                yield writer
             except BaseException:
                 with contextlib.suppress(Exception):  # the next sweep does it
-                    connection.execute("RESET synchronous_commit")
+                    writer.close()
                     connection.execute(_drop(name))
                 raise
-            connection.execute("RESET synchronous_commit")
+            if writer.waits and held is not None:
+                held.waiting[name] = writer
+                return
+            if writer.waits:
+                writer.copy()
+            writer.close()
+            if held is not None:
+                held.names.add(name)
 
     def free_name(self, name: str) -> str:
         """Return the name, or that with a number behind, that no segment has."""
-        return free_name(name, set(self._tables()).__contains__)
+        held = self._held
+        if held is None:
+            taken = {*self._tables(), *self._small()}
+        else:
+            taken = {*held.names, *held.small, *held.waiting}
+        return free_name(name, taken.__contains__)
 
     def _tables(self) -> list[str]:
         with self._connections.connected() as connection:
             rows = connection.execute(_TABLES, (self.address.schema,)).fetchall()
+        return [row[0] for row in rows]
+
+    def _small(self) -> list[str]:
+        """Return the names of small segments, which have no table of their own."""
+        from psycopg.errors import UndefinedTable
+
+        with self._connections.connected() as connection:
+            try:
+                rows = connection.execute(_SMALL).fetchall()
+            except UndefinedTable:  # of an earlier format
+                return []
         return [row[0] for row in rows]
 
     def has_file(self, name: str) -> bool:
@@ -181,9 +258,6 @@ class PostgresStore(Store):
 
     def write_file(self, name: str, content: bytes) -> None:
         """Write a file, in the place of one of the same name."""
-        written: set[str] | None = getattr(self._own, "files", None)
-        if written is not None:
-            written.add(name)
         with self._writing() as connection:
             connection.execute(
                 "INSERT INTO file VALUES (%s, %s) "
@@ -191,12 +265,17 @@ class PostgresStore(Store):
                 (name, content),
             )
             connection.execute("UPDATE manifest SET stamp = stamp + 1")
+        if self._held is not None:
+            self._held.names.add(name)
+            self._held.files.add(name)
 
     def remove_file(self, name: str) -> None:
         """Remove a file, if it is there."""
         with self._writing() as connection:
             connection.execute("DELETE FROM file WHERE name = %s", (name,))
             connection.execute("UPDATE manifest SET stamp = stamp + 1")
+        if self._held is not None:
+            self._held.names.discard(name)
 
     def size(self) -> int:
         """Return the number of bytes of all tables, the log's among them."""
@@ -216,43 +295,72 @@ class PostgresStore(Store):
         """
         with self._connections.connected() as connection:
             key = (_CHANGING, self.address.schema)
-            row = connection.execute(
-                "SELECT pg_try_advisory_lock(%s, hashtext(%s))", key
-            ).fetchone()
-            if row is None or not row[0]:
+            held = self._locked(connection, key)
+            if held is None:
                 raise BusyError(
                     f"{self} is being written by another process; wait until that is done, or stop "
                     "it"
                 )
-            self._own.connection = connection
+            self._own.held = held
             try:
                 yield
             finally:
-                self._own.connection = None
+                self._own.held = None
                 if not connection.closed:
                     connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", key)
+
+    def _locked(self, connection: psycopg.Connection[Any], key: tuple[int, str]) -> HeldLock | None:
+        """Take the lock, and read what nobody else changes from then on; None: another has it."""
+        from psycopg.errors import UndefinedTable
+
+        try:
+            return self._tried(connection, key)
+        except UndefinedTable:  # of an earlier format
+            connection.execute("SELECT pg_advisory_unlock_all()")
+        if not find_format(connection, self.address):
+            raise InputError(self._missing())
+        with connection.transaction():
+            make_schema(connection, self.address)
+        return self._tried(connection, key)
+
+    def _tried(self, connection: psycopg.Connection[Any], key: tuple[int, str]) -> HeldLock | None:
+        with connection.pipeline():  # one round trip, and a statement sees what was before it
+            lock = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key)
+            manifest = connection.execute(self._manifest_query("content"))
+            names = connection.execute(_SWEPT, (self.address.schema,))
+            small = connection.execute(_SMALL)
+        if lock.fetchone() != (True,):
+            return None
+        text = self._checked(manifest.fetchone())
+        found, few = ({name for (name,) in each.fetchall()} for each in (names, small))
+        return HeldLock(connection, None if text is None else str(text), found, few)
+
+    def _missing(self) -> str:
+        return f'no index {self}; `rejoinder index build MODEL REPLIES -o "{self}"` builds one'
 
     @contextlib.contextmanager
     def _writing_rows(self) -> Iterator[psycopg.Connection[Any]]:
         """Yield a connection without a transaction: no manifest names the rows so far."""
-        own = getattr(self._own, "connection", None)
-        if own is None:
+        held = self._held
+        if held is None:
             with self._connections.connected() as connection:
                 yield connection
         else:
             with self._connections.named_errors():
-                yield own
+                yield held.connection
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[psycopg.Connection[Any]]:
-        """Yield a connection in a transaction: that of the lock, if this thread has it."""
-        own = getattr(self._own, "connection", None)
-        if own is None:
-            with self._connections.transaction() as connection:
-                yield connection
-        else:
-            with self._connections.named_errors(), own.transaction():
-                yield own
+        """Yield a connection in a transaction: that of the lock, if this thread has it.
+
+        Its statements, whose results nobody reads, are sent together.
+        """
+        with (
+            self._writing_rows() as connection,
+            connection.pipeline(),
+            connection.transaction(),
+        ):
+            yield connection
 
     def sweep(self, manifest: Manifest) -> None:
         """Remove the tables and files that a manifest does not name."""
@@ -260,8 +368,12 @@ class PostgresStore(Store):
         self._keep(names, [manifest.head.file] if manifest.head else [])
 
     def _keep(self, names: Collection[str], files: Sequence[str]) -> None:
-        with self._connections.connected() as connection:
-            found = {name for (name,) in connection.execute(_SWEPT, (self.address.schema,))}
+        held = self._held
+        if held is None:
+            with self._connections.connected() as connection:
+                found = {name for (name,) in connection.execute(_SWEPT, (self.address.schema,))}
+        else:
+            found = {name for name in held.names if name.startswith(_KEPT)}
         if not (gone := found.difference(names, files)):
             return
         with self._writing() as connection:
@@ -270,6 +382,8 @@ class PostgresStore(Store):
                     connection.execute("DELETE FROM file WHERE name = %s", (name,))
                 else:
                     connection.execute(_drop(name))
+        if held is not None:
+            held.names -= gone
 
     def check_free(self, *, overwrite: bool) -> None:
         """Refuse to build an index where there is one already, unless it may be overwritten."""
@@ -290,10 +404,11 @@ class PostgresStore(Store):
         with self._connections.transaction() as connection:
             make_schema(connection, self.address)
         with self.lock():
-            self._own.files = set()
+            held = self._held
+            assert held is not None
             try:
                 yield self
-                if CALIBRATION not in self._own.files:  # that of what stood there
+                if CALIBRATION not in held.files:  # that of what stood there
                     self.remove_file(CALIBRATION)
             except BaseException:
                 with contextlib.suppress(InputError, OSError):  # the next build does it
@@ -327,7 +442,10 @@ class PostgresStore(Store):
         """Make graphs (HNSW) in the database; see `Index.approximate`."""
         check_method(self, method)
         with self._writing_rows() as connection:
-            return build_graphs(connection, self._connections, segments, contexts, recall, track)
+            record = build_graphs(connection, self._connections, segments, contexts, recall, track)
+        if self._held is not None:  # small ones have tables of their own now
+            self._held.names.update(self._tables())
+        return record
 
     def open_candidates(self, record: ApproximateRecord) -> PostgresCandidates:
         """Open the graphs of the database."""
