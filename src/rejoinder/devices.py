@@ -69,6 +69,11 @@ def chunk_tokens(device: torch.device) -> int:
     return PROCESSOR_TOKENS if device.type == "cpu" else CARD_TOKENS
 
 
+def runs_ahead(device: torch.device) -> bool:
+    """Return whether a device still computes when a call has returned."""
+    return device.type != "cpu"
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until a device has done its work, copies to the CPU included."""
     if device.type == "cuda":

@@ -210,6 +210,7 @@ def test_a_folder_reads_whole_conversations(tmp_path):
     whole, newest = (model.score([context], [["fine", "no"]]) for context in contexts)
     assert not np.allclose(whole, newest)
     assert model.encode_contexts([["hello"]]).vectors.shape == (1, 3, 24)
+    assert model.encode_contexts({1: ["hello"]}.values()).vectors.shape == (1, 3, 24)
 
 
 def marked():

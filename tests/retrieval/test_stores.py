@@ -244,10 +244,10 @@ def test_replies_are_encoded_anew_from_one_store_to_another(tmp_path, place):
         there.reencode(HashEncoder(), there.store)
 
 
-@pytest.mark.parametrize("count", [9, segments.FEW + 9], ids=["small", "large"])
+@pytest.mark.parametrize("count", [9, segments.SMALL + 9], ids=["small", "large"])
 def test_altered_rows_are_named(count, postgres_store):
     index = Index.build(HashEncoder(), [f"a{n}" for n in range(count)], postgres_store)
-    name = "added" if count <= segments.FEW else index.manifest.segments[0].name
+    name = "added" if count <= segments.SMALL else index.manifest.segments[0].name
     with postgres_store._connections.connected() as connection:
         connection.execute(f"""UPDATE "{name}" SET line = replace(line, 'a3', 'a4') WHERE row = 3""")
     with pytest.raises(InputError, match=r"was altered after it was written"):
@@ -263,7 +263,7 @@ def test_small_segments_share_a_table_until_they_get_a_graph(postgres_store):
         with postgres_store._connections.connected() as connection:
             return {name for (name,) in connection.execute(query)}
 
-    index = Index.build(HashEncoder(), [f"a{n}" for n in range(segments.FEW + 9)], postgres_store)
+    index = Index.build(HashEncoder(), [f"a{n}" for n in range(segments.SMALL + 9)], postgres_store)
     [large] = postgres_store._tables()
     index.add(["b0"])
     assert postgres_store._tables() == [large]
@@ -282,6 +282,64 @@ def test_small_segments_share_a_table_until_they_get_a_graph(postgres_store):
     graphs.add(["c0"])
     assert len(postgres_store._small()) == 1
     assert Index.open(postgres_store, HashEncoder()).search([["c0"]], k=1)[0][0].text == "c0"
+
+
+def test_additions_that_are_joined_pass_from_the_shared_table_to_their_own(postgres_store, monkeypatch):
+    monkeypatch.setattr(segments, "SMALL", 5)
+    index = Index.build(HashEncoder(), ["first"], postgres_store)
+    texts = [f"text {number}" for number in range(20)]
+    for text in texts:
+        index.add([text])
+        again = Index.open(postgres_store, HashEncoder(), verify=True)
+        assert again.search([[text]], k=1)[0][0].text == text
+        assert {*postgres_store._tables(), *postgres_store._small()} == {
+            each.name for each in again.manifest.segments
+        }
+    assert postgres_store._tables()
+    assert len(again) == 21
+
+
+def test_an_index_without_replies_is_compacted_and_filled_again(postgres_store):
+    index = Index.build(HashEncoder(), A, postgres_store)
+    index.delete(range(len(A)))
+    index.compact()
+    assert len(index) == len(Index.open(postgres_store, HashEncoder(), verify=True)) == 0
+    postgres_store.check()
+    [position] = index.add(["new"])
+    again = Index.open(postgres_store, HashEncoder())
+    assert again.search([["new"]], k=1)[0][0].position == position
+
+
+def test_what_stands_there_is_untouched_until_its_replacement_is_written(place, monkeypatch):
+    replies = [Candidate(f"answer {i} is here", examples=((f"question {i} asked",), (f"what about {i}",), (f"{i} please",)))
+               for i in range(300)]  # fmt: skip
+    index = Index.build(WordEncoder(), replies, place)
+    before = index.search([["what about 7"]], k=3)
+    had = index.store.has_file(CALIBRATION)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(index.store), "write_manifest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Index.build(WordEncoder(), replies[:270], place, overwrite=True)
+    again = Index.open(index.store, WordEncoder(), verify=True)
+    assert again.search([["what about 7"]], k=3) == before
+    assert again.store.has_file(CALIBRATION) == had
+
+
+def test_an_error_of_the_server_undoes_the_whole_change(postgres_store):
+    index = Index.build(HashEncoder(), A, postgres_store)
+    with postgres_store._connections.connected() as connection:
+        connection.execute("ALTER TABLE manifest ADD CONSTRAINT unmet CHECK (stamp < 0) NOT VALID")
+    with pytest.raises(Exception, match="unmet"):
+        index.add(["new"])
+    with postgres_store._connections.connected() as connection:
+        connection.execute("ALTER TABLE manifest DROP CONSTRAINT unmet")
+    assert postgres_store._small() == [index.manifest.segments[0].name]
+    assert index.add(["new"]) == range(len(A), len(A) + 1)
+    assert Index.open(postgres_store, HashEncoder(), verify=True).search([["new"]], k=1)[0][0].text == "new"
 
 
 def test_a_change_that_fails_leaves_no_rows(postgres_store, monkeypatch):

@@ -18,7 +18,8 @@ from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
 from rejoinder.serving.worker.answers import Answers, Question
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.stores.postgres.segments import FEW, SegmentTable
+from rejoinder.stores.postgres.segments import SMALL, SegmentTable
+from rejoinder.errors import BusyError
 from rejoinder.stores.store import StaleError
 from tests.retrieval.conftest import HashEncoder
 from tests.servers import served, until
@@ -104,7 +105,7 @@ def test_shared_answers_go_after_a_day_and_when_there_are_too_many(postgres_stor
 
 
 def test_an_earlier_schema_is_brought_up_to_date_by_the_first_write(postgres_store):
-    replies = [f"Reply {number}." for number in range(FEW + 1)]
+    replies = [f"Reply {number}." for number in range(SMALL + 1)]
     Index.build(HashEncoder(), replies, postgres_store)
     with postgres_store._connections.connected() as connection:
         connection.execute("DROP TABLE answer, added")
@@ -117,18 +118,47 @@ def test_an_earlier_schema_is_brought_up_to_date_by_the_first_write(postgres_sto
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda each: each.add({"0" * 32: RecentAnswer("first", ["Hi!"], [0], ["Hello."])}), shared))
     assert shared[0].find("0" * 32).messages == ["Hi!"]
-    assert Index.open(postgres_store, HashEncoder()).add(["New."]) == range(FEW + 1, FEW + 2)
+    assert Index.open(postgres_store, HashEncoder()).add(["New."]) == range(SMALL + 1, SMALL + 2)
 
 
 def test_a_change_brings_an_earlier_schema_up_to_date(postgres_store):
-    replies = [f"Reply {number}." for number in range(FEW + 1)]
+    replies = [f"Reply {number}." for number in range(SMALL + 1)]
     Index.build(HashEncoder(), replies, postgres_store)
     with postgres_store._connections.connected() as connection:
         connection.execute("DROP TABLE added")
         connection.execute("UPDATE format SET number = 2")
     index = Index.open(postgres_store, HashEncoder())
-    assert index.add(["New."]) == range(FEW + 1, FEW + 2)
+    assert index.add(["New."]) == range(SMALL + 1, SMALL + 2)
     assert Index.open(postgres_store, HashEncoder()).search([["New."]], k=1)[0][0].text == "New."
+
+
+def test_a_role_that_reads_an_earlier_schema_reads_the_new_one(postgres_store):
+    replies = [f"Reply {number}." for number in range(SMALL + 1)]
+    Index.build(HashEncoder(), replies, postgres_store)
+    schema = postgres_store.address.schema
+    with postgres_store._connections.connected() as connection:
+        connection.execute("DROP TABLE added")
+        connection.execute("UPDATE format SET number = 2")
+        connection.execute("DROP ROLE IF EXISTS old_reader")
+        connection.execute("CREATE ROLE old_reader LOGIN")
+        connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO old_reader')
+        connection.execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO old_reader')
+    Index.open(postgres_store, HashEncoder()).add(["New."])
+    theirs = postgres_store.address.connection.replace("postgres@", "old_reader@")
+    index = Index.open(f"{theirs}&index={postgres_store.name}", HashEncoder())
+    assert index.search([["New."]], k=1)[0][0].text == "New."
+
+
+def test_who_may_not_change_an_index_brings_no_schema_up_to_date(postgres_store):
+    Index.build(HashEncoder(), [f"Reply {number}." for number in range(SMALL + 1)], postgres_store)
+    other = type(postgres_store)(postgres_store.address)
+    with postgres_store.lock():
+        with postgres_store._connections.connected() as connection:
+            connection.execute("UPDATE format SET number = 2")
+        with ThreadPoolExecutor(1) as threads, pytest.raises(BusyError):
+            threads.submit(Index.open(other, HashEncoder()).add, ["New."]).result()
+        with postgres_store._connections.connected() as connection:
+            assert connection.execute("SELECT number FROM format").fetchall() == [(2,)]
 
 
 def test_while_the_database_is_away_a_server_answers():

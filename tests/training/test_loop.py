@@ -434,7 +434,14 @@ def test_bf16_trains_too(tmp_path, data):
     assert set(tensors.values()) == {torch.float32}, "the weights and what the optimiser keeps"
     assert summary.validation["recall@1"] > 0.2
 
-def test_a_line_counts_the_time_that_a_card_still_needs(data, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("steps", "validation"),
+    [(10, {"examples": 0}), (8, {"examples": 0}), (12, {"every_steps": 4, "examples": 40, "candidates": 20})],
+    ids=["lines", "a last line", "validation between lines"],
+)
+def test_a_line_counts_the_time_that_a_card_still_needs(
+    steps, validation, data, tmp_path, monkeypatch
+):
     """A step returns when a card has its launches, long before it has done them."""
     now = [0.0]
     pending = [0]
@@ -450,10 +457,12 @@ def test_a_line_counts_the_time_that_a_card_still_needs(data, tmp_path, monkeypa
         pending[0] = 0
 
     monkeypatch.setattr(loop.Trainer, "_step", launched)
+    monkeypatch.setattr(loop, "runs_ahead", lambda _: True)
     monkeypatch.setattr(loop, "synchronize", wait)
-    wanted = recipe(data, stage=[stage(steps=10)], log={"every_steps": 5}, validation={"examples": 0})
+    given = {"stage": [stage(steps=steps)], "log": {"every_steps": 5}, "validation": validation}
+    wanted = recipe(data, **given)
     loop.train(wanted, tmp_path / "run", clock=lambda: now[0])
     lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    size = wanted.stage[0].batch_size
-    rates = [line["examples_per_second"] for line in lines]
-    assert rates == pytest.approx([size / 1.001] * 2)
+    rates = [line["examples_per_second"] for line in lines if "loss" in line]
+    assert rates == pytest.approx([wanted.stage[0].batch_size / 1.001] * len(rates))
+    assert len(rates) == -(-steps // 5)

@@ -311,21 +311,19 @@ class OnnxEncoder(TextEncoder):
         advance: Advance | None,
     ) -> FloatArray:
         """Encode texts by their ids, those of like lengths in a block together: (n, d)."""
-        vectors = np.empty(
-            (count, self.reduction_size if side == "reduction" else self.size), np.float32
-        )
+        size = self.reduction_size if side == "reduction" else self.size
+        vectors = np.zeros((count, size), np.float32)
         first = 0
         for ids, lengths in blocks:
             part = slice(first, first + len(lengths))
-            vectors[part] = self._encode_block(ids, lengths, side, advance)
+            self._encode_block(ids, lengths, side, vectors[part], advance)
             first = part.stop
         return vectors
 
     def _encode_block(
-        self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None
-    ) -> FloatArray:
-        size = self.reduction_size if side == "reduction" else self.size
-        vectors = np.zeros((len(lengths), size), dtype=np.float32)
+        self, ids: Ids, lengths: Ids, side: Side, vectors: FloatArray, advance: Advance | None
+    ) -> None:
+        """Write the vectors of a block's texts into `vectors` (n, d)."""
         for rows in by_length(lengths, CHUNK_TOKENS):
             chosen, counts = take(ids, lengths, rows)
             # (n, L), True where a token is
@@ -336,11 +334,10 @@ class OnnxEncoder(TextEncoder):
                 self._trunk, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask
             )
             if side != "reduction":
-                found = self._run(f"{side}.onnx", len(rows), size, reduction=found)
+                found = self._run(f"{side}.onnx", len(rows), self.size, reduction=found)
             vectors[rows] = found
             if advance is not None:
                 advance(len(rows))
-        return vectors
 
     def _pool_history(
         self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]

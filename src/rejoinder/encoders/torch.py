@@ -247,8 +247,9 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
     ) -> FloatArray:
         """Encode conversations: (n, d)."""
         check_list(contexts, CONVERSATIONS)
-        blocks = in_blocks(self.dialogue.contexts, contexts)
-        return self._encode_blocks(blocks, len(contexts), "context", advance)
+        conversations = list(contexts)
+        blocks = in_blocks(self.dialogue.contexts, conversations)
+        return self._encode_blocks(blocks, len(conversations), "context", advance)
 
     def encode_responses(
         self, responses: Sequence[str], advance: Advance | None = None

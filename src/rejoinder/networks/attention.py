@@ -22,7 +22,7 @@ PLANLESS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacke
 """Backends that take any shape as it comes."""
 
 
-LARGEST_HEAD = 256  # of flash attention, which also needs a multiple of 8
+LARGEST_HEAD = 192  # of flash attention with dropout, which also needs a multiple of 8
 
 
 def without_plans(device: torch.device) -> AbstractContextManager[object]:
@@ -59,7 +59,7 @@ def attend_packed(qkv: Tensor, batch: TokenBatch, first: bool, dropout: float) -
     ends = batch.padding.ends
     if not first:
         return _flash(q, k, v, ends, ends, batch.longest, batch.longest, dropout)
-    starts, _ = batch.places()
+    starts = batch.padding.source.view(-1, batch.longest)[:, 0]
     # one token of each text, none of the packed padding
     single = torch.arange(len(ends), dtype=ends.dtype, device=ends.device).clamp_(max=len(starts))
     return _flash(q.index_select(0, starts), k, v, single, ends, 1, batch.longest, dropout)

@@ -36,7 +36,7 @@ from rejoinder.retrieval.encoding.head import (
     fit_index,
     save_calibration,
     takes_examples,
-    with_head,
+    write_fitted,
 )
 from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.reader import IndexReader
@@ -148,7 +148,7 @@ class Index(IndexReader):
             empty = Manifest(_model_record(encoder, store), plain=not as_written)
             with store.create(overwrite=overwrite) as part:
                 manifest = extend(empty, part, encoder, given, batch, progress, engine)
-                part.write_manifest(with_head(part, manifest, encoder, phases))
+                write_fitted(part, manifest, encoder, phases)
             index = cls.open(store, encoder, verify=False)
             weakref.finalize(index, stack.pop_all().close)
         return index
@@ -314,7 +314,7 @@ class Index(IndexReader):
         with store.create(overwrite=overwrite) as part:
             old = self.manifest
             manifest = rewrite(empty, part, self._segments, old, encoder, batch, progress, engine)
-            part.write_manifest(with_head(part, manifest, encoder))
+            write_fitted(part, manifest, encoder)
         return type(self).open(store, encoder, verify=False)
 
     def approximate(

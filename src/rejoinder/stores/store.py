@@ -2,7 +2,7 @@
 
 An index is a manifest, segments of replies with their vectors, and a few small files. A segment has
 new replies or, as a revision, new editions of some that other segments have. Segments and
-files never change: a change writes new ones first and then replaces the manifest, at one instant.
+files never change: a change writes new ones before, or with, the manifest that names them.
 Whatever interrupts it, the index is as before or as after; what no manifest names is swept away by
 the next change. So all that an index does is written once, and a store only has to keep things.
 """

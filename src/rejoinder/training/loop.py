@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rejoinder.devices import move, synchronize, uses_segments
+from rejoinder.devices import move, runs_ahead, synchronize, uses_segments
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import TokenBatch
@@ -385,25 +385,30 @@ class Trainer:
     def _after_step(self, stage: Stage, batch: StepBatch, loss: Loss) -> None:
         """Count the step and do what is due: write metrics, validate, write a checkpoint, stop."""
         state = self.state
-        logged = state.step % self.recipe.log.every_steps == 0
-        if logged:
-            synchronize(self.machine.device)  # what a card has still to do is of this line
         seconds, tokens = self._count_time(batch.tokens)
         state.examples += batch.pairs
         state.tokens += int(tokens)
         self.recorder.meter.add(batch.pairs, int(tokens), loss, seconds)
-        if self.machine.device.type == "cpu":  # a GPU would have to be waited for
+        if not runs_ahead(self.machine.device):  # it would have to be waited for
             self.recorder.check_finite(stage, self.rate, weights=False)
-        if logged:
+        if state.step % self.recipe.log.every_steps == 0:
+            self._wait()
             self.recorder.log(stage, self.rate, self.scale)
         epoch = self.parts.orders[state.stage].batches_per_epoch
         due = self.parts.validators and state.validation_due(self.recipe.validation, epoch)
         gained = due and self._validate(stage)
         if gained or state.checkpoint_due(self.recipe.checkpoint):
+            self._wait()
             self._checkpoint(stage)
         self.recorder.show(stage, self._share())
         if self._count_time(self.stop.is_set())[1]:
             self._interrupt(stage)
+
+    def _wait(self) -> None:
+        """Let a card do what was launched, and count the time to the steps so far."""
+        if runs_ahead(self.machine.device):
+            synchronize(self.machine.device)
+            self.recorder.meter.wait(self._count_time(0)[0])
 
     def _interrupt(self, stage: Stage) -> NoReturn:
         if self.state.saved_step != self.state.step:
@@ -423,6 +428,7 @@ class Trainer:
                 f" on any machine: --set stage.{state.stage}.steps={state.stage_step}"
             )
         if state.summed:
+            self._wait()
             self.recorder.log(stage, self.rate, self.scale)
         if not self.parts.validators:
             state.best_step = state.step
@@ -435,6 +441,7 @@ class Trainer:
 
     def _validate(self, stage: Stage) -> bool:
         """Validate and save the model if it is the best so far; return whether it is."""
+        self._wait()
         scale = self.scale or self._scale()
         return self.recorder.validate(stage, self.rate, scale, self._encode_sides)
 

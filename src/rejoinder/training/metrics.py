@@ -192,6 +192,10 @@ class Meter:
         self._tokens += tokens
         self._seconds += seconds
 
+    def wait(self, seconds: float) -> None:
+        """Count seconds in which the steps so far were done."""
+        self._seconds += seconds
+
     def is_finite(self) -> bool:
         """Return whether every loss so far was a finite number."""
         return bool(self._sums.isfinite().all())

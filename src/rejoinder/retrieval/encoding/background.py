@@ -68,7 +68,8 @@ def _once(kind: str, encoder: DualEncoder) -> FloatArray:
 def write_bundled(path: Path, vectors: FloatArray) -> None:
     """Write vectors (n, d) in 8 bits, with a scale of each."""
     scales = np.abs(vectors).max(axis=1, keepdims=True) / LEVELS
-    np.savez(path, rows=np.round(vectors / scales).astype(np.int8), scales=scales)
+    rows = np.round(vectors / np.where(scales > 0, scales, 1)).astype(np.int8)
+    np.savez(path, rows=rows, scales=scales)
 
 
 def read_bundled(path: Path) -> FloatArray:

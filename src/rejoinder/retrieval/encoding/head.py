@@ -259,20 +259,31 @@ def write_head(store: Store, head: Head, held_out: HeldOutScores | None, end: in
     )
 
 
-def with_head(
+def write_fitted(
     store: Store, manifest: Manifest, encoder: DualEncoder, phases: Track = no_track
-) -> Manifest:
-    """Fit the head of an index that is being written, if it needs one; return its manifest."""
+) -> None:
+    """Fit the head of an index that is being written, if it needs one, and write its manifest.
+
+    Until then what stood there before is untouched.
+    """
+    fitted = _fitted(store, manifest, encoder, phases)
+    written = manifest if fitted is None else fitted.manifest
+    store.write_manifest(written)
+    store.sweep(written)
+    if fitted is not None:
+        save_calibration(store, fitted)
+
+
+def _fitted(
+    store: Store, manifest: Manifest, encoder: DualEncoder, phases: Track
+) -> FittedIndex | None:
     count = len(manifest.segments)
     segments = [store.open_segment(manifest, number, verify=False) for number in range(count)]
     present = _present(manifest, segments)
     replies = present.part(0, MOST_ANSWERS + 1).candidates()
     if not needs_head(manifest.examples, replies, encoder):
-        return manifest
-    fitted = fit_index(store, manifest, segments, encoder, phases=phases)
-    store.sweep(fitted.manifest)
-    save_calibration(store, fitted)
-    return fitted.manifest
+        return None
+    return fit_index(store, manifest, segments, encoder, phases=phases)
 
 
 def save_calibration(store: Store, fitted: FittedIndex) -> None:

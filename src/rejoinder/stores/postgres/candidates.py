@@ -25,7 +25,7 @@ from rejoinder.stores.database.candidates import (
 from rejoinder.stores.database.segment import StoredRow
 from rejoinder.stores.manifest import ApproximateRecord
 from rejoinder.stores.postgres.connections import Connections
-from rejoinder.stores.postgres.segments import SegmentTable, field_key, own_table
+from rejoinder.stores.postgres.segments import SegmentTable, field_key, make_own_table
 from rejoinder.stores.postgres.vectors import packed
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.store import UnreachableError
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-LINKS = 32  # of a row in the graph; twice as many in its lowest layer
-# rows from which its links are chosen: with 64 a graph of 200,000 takes three quarters of the time,
-# and a search 1.7 times as long
-EF_CONSTRUCTION = 128
+LINKS = 24  # of a row in the graph; twice as many in its lowest layer
+# rows from which its links are chosen: a million with 32 links of 128 took the same time to make,
+# and needed more effort for the same recall
+EF_CONSTRUCTION = 192
 FEW = 20_000  # rows that pass a filter, which are then compared one by one
 TOGETHER = 4  # connections of one search at most: a message is searched for by its parts
 _MEMORY = (64 << 20, 4 << 30)  # bytes for making a graph, at least and at most
@@ -146,7 +146,8 @@ def build_graphs(
         for rows in segments:
             segment = rows.source
             assert isinstance(segment, SegmentTable)
-            _build_graph(connection, segment)
+            if rows.count:
+                _build_graph(connection, segment)
             advance(rows.count)
     named = PostgresCandidates(connections, unmeasured(count, recall))
     return measured(named, segments, contexts, track)
@@ -160,7 +161,7 @@ def _build_graph(connection: psycopg.Connection[Any], segment: SegmentTable) -> 
         raise InputError(
             f"{segment.shown}: vectors of {size} numbers; a graph takes {_MOST_NUMBERS:,}"
         )
-    own_table(connection, segment)
+    make_own_table(connection, segment)
     table = sql.Identifier(segment.record.name)
     # a vector of half precision, 16 bytes a link in the lowest layer, and what holds them: a graph
     # that does not fit is finished on the disk, many times slower

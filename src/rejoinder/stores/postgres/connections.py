@@ -18,8 +18,17 @@ if TYPE_CHECKING:
     import psycopg
 
 PATIENCE = 10  # seconds for a server to let a client in
-_ALIVE = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
-"""So that a server lets go of the locks of a client whose machine is gone."""
+_SESSION = " ".join(
+    f"-c {name}"
+    for name in (
+        # so that a server lets go of the locks of a client whose machine is gone
+        "tcp_keepalives_idle=10",
+        "tcp_keepalives_interval=5",
+        "tcp_keepalives_count=3",
+        # what follows a lock sees what was before it
+        r"default_transaction_isolation=read\ committed",
+    )
+)
 
 
 class _Idle:
@@ -124,7 +133,7 @@ class Connections:
             autocommit=True,
             connect_timeout=PATIENCE,
             application_name="rejoinder",
-            options=_ALIVE,
+            options=_SESSION,
             keepalives_idle=10,
             keepalives_interval=5,
             keepalives_count=3,

@@ -80,6 +80,13 @@ _ADDED = (
       PRIMARY KEY (segment, row)
     )""",
     "ALTER TABLE added ALTER vector SET STORAGE EXTERNAL, ALTER response SET STORAGE EXTERNAL",
+    # who reads the manifest of an earlier format goes on searching
+    """DO $$ DECLARE reader text; BEGIN
+      FOR reader IN SELECT DISTINCT grantee FROM information_schema.role_table_grants
+        WHERE table_schema = current_schema() AND table_name = 'manifest'
+          AND privilege_type = 'SELECT' AND grantee NOT IN (current_user, 'PUBLIC')
+      LOOP EXECUTE format('GRANT SELECT ON added TO %I', reader); END LOOP;
+    END $$""",
 )
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _ANSWERS, _ADDED)
 """What brings a schema from format 0, without tables, to 1, from 1 to 2, and so on."""

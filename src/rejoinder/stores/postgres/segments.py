@@ -1,4 +1,4 @@
-"""Segments in PostgreSQL: each is a table, whose rows are written once.
+"""Segments in PostgreSQL: each large one is a table, whose rows are written once.
 
 Small ones share a table, `added`; they are read whole, and searched in memory.
 """
@@ -15,6 +15,7 @@ from rejoinder.arrays import FloatArray
 from rejoinder.stores.database.content import Content
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.manifest import Manifest
+from rejoinder.stores.postgres.address import Address
 from rejoinder.stores.postgres.connections import Connections
 from rejoinder.stores.postgres.vectors import column_types, packed, unpacked
 from rejoinder.stores.segments import Line, value_texts
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-FEW = 256  # rows of a small segment
+SMALL = 256  # rows of a small segment at most
 
 _decode = msgspec.json.Decoder(Line).decode
 
@@ -37,17 +38,21 @@ class SegmentTable(DatabaseSegment):
 
     def read(self) -> None:
         """Read all that a search needs."""
-        if self.record.count > FEW or not self._read_added():
+        if not self.record.count:
+            self.hold([], np.zeros((0, self.size), np.float32), None)
+        elif self.record.count > SMALL or not self._read_added():
             super().read()
 
     def _read_added(self) -> bool:
         """Read the rows of a small segment; return whether it has no table of its own."""
+        from psycopg import sql
         from psycopg.errors import UndefinedTable
 
-        query = "SELECT line, vector, response FROM added WHERE segment = %s ORDER BY row"
+        query = sql.SQL("SELECT line, vector, response FROM {} WHERE segment = %s ORDER BY row")
+        table = added_to(self.connections.address)
         with self.connections.connected() as connection:
             try:
-                cursor = connection.execute(query, (self.record.name,), binary=True)
+                cursor = connection.execute(query.format(table), (self.record.name,), binary=True)
             except UndefinedTable:  # of an earlier format
                 return False
             found = cursor.fetchall()
@@ -155,13 +160,20 @@ class _Rows(NamedTuple):
             yield self.first + row, line.decode(), vectors[row].tobytes(), own
 
 
-def own_table(connection: psycopg.Connection[Any], segment: SegmentTable) -> bool:
-    """Give a small segment a table of its own; return whether it had none."""
-    if segment.record.count > FEW:
-        return False
+def added_to(address: Address) -> sql.Identifier:
+    """Return the name of the table of an index's small segments."""
+    from psycopg import sql
+
+    return sql.Identifier(address.schema, "added")
+
+
+def make_own_table(connection: psycopg.Connection[Any], segment: SegmentTable) -> None:
+    """Give a small segment a table of its own, if it has none."""
+    if segment.record.count > SMALL:
+        return
     query = "SELECT EXISTS (SELECT FROM added WHERE segment = %s)"
     if connection.execute(query, (segment.record.name,)).fetchone() != (True,):
-        return False
+        return
     segment.read()
     lines = [segment.line(row) for row in range(segment.count)]
     responses = np.asarray(segment.responses) if segment.has_responses else None
@@ -171,13 +183,12 @@ def own_table(connection: psycopg.Connection[Any], segment: SegmentTable) -> boo
         writer.copy()
         writer.close()
         connection.execute("DELETE FROM added WHERE segment = %s", (segment.record.name,))
-    return True
 
 
 class TableWriter:
     """Takes the replies of a new segment; fulfils `store.SegmentWriter`.
 
-    The first `FEW` rows wait: as a rule there are no others, and they are written to the table of
+    The first `SMALL` rows wait: as a rule there are no others, and they are written to the table of
     small segments, in one transaction with the manifest that names them. Where more come, all are
     copied to a table of their own: they are on the disk when the manifest is, which is logged after
     them.
@@ -202,7 +213,7 @@ class TableWriter:
         rows = _Rows(self._content.rows, lines, vectors, responses)
         self._content.add(lines, vectors, responses)
         self._waiting.append(rows)
-        if self._content.rows > FEW:
+        if self._content.rows > SMALL:
             self.copy()
 
     def copy(self) -> None:
@@ -228,6 +239,9 @@ class TableWriter:
 
     def fill(self, segment: SegmentTable) -> SegmentTable:
         """Give a segment the rows that wait, which no statement finds yet; return it."""
+        if not self._waiting:
+            segment.read()
+            return segment
         lines = [line for part in self._waiting for line in part.lines]
         own = [part.responses for part in self._waiting if part.responses is not None]
         vectors = np.concatenate([part.vectors for part in self._waiting])

@@ -24,8 +24,8 @@ from rejoinder.stores.postgres.address import Address
 from rejoinder.stores.postgres.candidates import PostgresCandidates, build_graphs
 from rejoinder.stores.postgres.connections import Connections, make_extension
 from rejoinder.stores.postgres.log import PostgresLog
-from rejoinder.stores.postgres.schema import check_format, find_format, make_schema
-from rejoinder.stores.postgres.segments import SegmentTable, TableWriter
+from rejoinder.stores.postgres.schema import FORMAT, check_format, make_schema
+from rejoinder.stores.postgres.segments import SegmentTable, TableWriter, added_to
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 _CHANGING = 2  # of two advisory locks: that of who changes the index
 _MEND = "build the index again"
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'segment-%%'"
-_KEPT = ("segment-", "head-")  # how names begin of what a manifest names, or nothing needs
-_SMALL = "SELECT DISTINCT segment FROM added"
+_SWEEPABLE = ("segment-", "head-")  # how names begin of what goes when no manifest names it
 _SWEPT = " UNION ALL ".join([_TABLES, "SELECT name FROM file WHERE name LIKE 'head-%%'"])
 
 
@@ -48,8 +47,7 @@ class HeldLock:
 
     connection: psycopg.Connection[Any]
     manifest: str | None  # as it stands; None: it must be read
-    names: set[str]  # of segments' tables and heads' files, and of all that was written
-    small: set[str]  # segments that have no table of their own
+    names: set[str]  # of segments' tables, heads' files, and files that were written
     files: set[str] = field(default_factory=set)  # that were written
     waiting: dict[str, TableWriter] = field(default_factory=dict)
     """Small segments, which are written with the manifest that names them."""
@@ -62,9 +60,8 @@ class PostgresStore(Store):
         self.address = address
         self._connections = Connections(address)
         self._own = threading.local()  # the lock that this thread has
-        self._known: tuple[str, Manifest] | None = (
-            None  # the manifest that was read or written last
-        )
+        # the manifest that was read or written last
+        self._known: tuple[str, Manifest] | None = None
 
     @classmethod
     def at(cls, address: str) -> PostgresStore:
@@ -93,8 +90,7 @@ class PostgresStore(Store):
 
     def read_manifest(self) -> Manifest:
         """Read the manifest; one that is missing, altered or of a later version: InputError."""
-        with self._connections.connected() as connection:
-            text = self._manifest_text(connection)
+        text = self._manifest_text()
         if text is None:
             raise InputError(self._missing())
         known = self._known
@@ -108,20 +104,21 @@ class PostgresStore(Store):
         held: HeldLock | None = getattr(self._own, "held", None)
         return held
 
-    def _manifest_text(self, connection: psycopg.Connection[Any]) -> str | None:
+    def _manifest_text(self) -> str | None:
         if self._held is not None and self._held.manifest is not None:
             return self._held.manifest
-        text = self._of_manifest(connection, "content")
+        text = self._of_manifest("content")
         return None if text is None else str(text)
 
-    def _of_manifest(self, connection: psycopg.Connection[Any], column: str) -> object:
+    def _of_manifest(self, column: str) -> object:
         """Return a column of the manifest's row; None: there is no index."""
         from psycopg.errors import UndefinedTable
 
-        try:
-            row = connection.execute(self._manifest_query(column)).fetchone()
-        except UndefinedTable:
-            return None
+        with self._connections.connected() as connection:
+            try:
+                row = connection.execute(self._manifest_query(column)).fetchone()
+            except UndefinedTable:
+                return None
         return self._checked(row)
 
     def _manifest_query(self, column: str) -> sql.Composed:
@@ -142,37 +139,33 @@ class PostgresStore(Store):
     def write_manifest(self, manifest: Manifest) -> None:
         """Put a manifest in the place of the present one, at one instant."""
         text = manifest.to_json()
+        names = {record.name for record in manifest.segments}
         held = self._held
         waiting: dict[str, TableWriter] = {}
         if held is not None:
             held.manifest = None  # unknown, if this fails
-            waiting = {
-                record.name: held.waiting.pop(record.name)
-                for record in manifest.segments
-                if record.name in held.waiting
-            }
+            waiting = {name: held.waiting[name] for name in held.waiting.keys() & names}
         with self._writing() as connection:
             for writer in waiting.values():
                 writer.insert(connection)
             connection.execute("UPDATE manifest SET content = %s, stamp = stamp + 1", (text,))
-            names = [record.name for record in manifest.segments]
-            connection.execute("DELETE FROM added WHERE segment != ALL(%s)", (names,))
+            connection.execute("DELETE FROM added WHERE segment != ALL(%s)", ([*names],))
         self._known = (text, manifest)
         if held is not None:
             held.manifest = text
-            held.small = held.small.union(waiting).intersection(names)
+            for name in waiting:
+                del held.waiting[name]
 
     def check(self) -> None:
         """Raise what opening the index would raise now, without reading all of it."""
         there = set(self._tables()) | set(self._small())
         for record in self.read_manifest().segments:
-            if record.name not in there:
+            if record.count and record.name not in there:
                 raise InputError(f"{self}: {record.name} is gone; {_MEND}")
 
     def stamp(self) -> Hashable:
         """Return what changes whenever the manifest or a file does; None: there is no index."""
-        with self._connections.connected() as connection:
-            stamp = self._of_manifest(connection, "stamp")
+        stamp = self._of_manifest("stamp")
         return None if stamp is None else int(str(stamp))
 
     def is_changing(self, manifest: Manifest | None) -> bool:
@@ -195,7 +188,10 @@ class PostgresStore(Store):
 
     @contextlib.contextmanager
     def new_segment(self, name: str) -> Iterator[TableWriter]:
-        """Take the content of a segment, whose table is kept whole or not at all."""
+        """Take the content of a segment, which is kept whole or not at all.
+
+        A small one is written with the manifest that names it, if this thread has the lock.
+        """
         held = self._held
         with self._writing_rows() as connection:
             writer = TableWriter(connection, name)
@@ -221,7 +217,7 @@ class PostgresStore(Store):
         if held is None:
             taken = {*self._tables(), *self._small()}
         else:
-            taken = {*held.names, *held.small, *held.waiting}
+            taken = {*held.names, *held.waiting, *self._named()}
         return free_name(name, taken.__contains__)
 
     def _tables(self) -> list[str]:
@@ -229,13 +225,21 @@ class PostgresStore(Store):
             rows = connection.execute(_TABLES, (self.address.schema,)).fetchall()
         return [row[0] for row in rows]
 
+    def _named(self) -> set[str]:
+        """Return the names of the segments of the manifest, if there is one."""
+        if self._manifest_text() is None:
+            return set()
+        return {record.name for record in self.read_manifest().segments}
+
     def _small(self) -> list[str]:
         """Return the names of small segments, which have no table of their own."""
+        from psycopg import sql
         from psycopg.errors import UndefinedTable
 
+        query = sql.SQL("SELECT DISTINCT segment FROM {}").format(added_to(self.address))
         with self._connections.connected() as connection:
             try:
-                rows = connection.execute(_SMALL).fetchall()
+                rows = connection.execute(query).fetchall()
             except UndefinedTable:  # of an earlier format
                 return []
         return [row[0] for row in rows]
@@ -294,8 +298,7 @@ class PostgresStore(Store):
         All that this thread writes meanwhile goes through it: who has lost it writes nothing.
         """
         with self._connections.connected() as connection:
-            key = (_CHANGING, self.address.schema)
-            held = self._locked(connection, key)
+            held = self._locked(connection)
             if held is None:
                 raise BusyError(
                     f"{self} is being written by another process; wait until that is done, or stop "
@@ -307,33 +310,32 @@ class PostgresStore(Store):
             finally:
                 self._own.held = None
                 if not connection.closed:
+                    key = (_CHANGING, self.address.schema)
                     connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", key)
 
-    def _locked(self, connection: psycopg.Connection[Any], key: tuple[int, str]) -> HeldLock | None:
-        """Take the lock, and read what nobody else changes from then on; None: another has it."""
+    def _locked(self, connection: psycopg.Connection[Any]) -> HeldLock | None:
+        """Take the lock, and read what nobody else changes from then on; None: another has it.
+
+        A schema of an earlier format is brought to this one.
+        """
         from psycopg.errors import UndefinedTable
 
+        key = (_CHANGING, self.address.schema)
         try:
-            return self._tried(connection, key)
-        except UndefinedTable:  # of an earlier format
-            connection.execute("SELECT pg_advisory_unlock_all()")
-        if not find_format(connection, self.address):
-            raise InputError(self._missing())
-        with connection.transaction():
-            make_schema(connection, self.address)
-        return self._tried(connection, key)
-
-    def _tried(self, connection: psycopg.Connection[Any], key: tuple[int, str]) -> HeldLock | None:
-        with connection.pipeline():  # one round trip, and a statement sees what was before it
-            lock = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key)
-            manifest = connection.execute(self._manifest_query("content"))
-            names = connection.execute(_SWEPT, (self.address.schema,))
-            small = connection.execute(_SMALL)
+            with connection.pipeline():  # one round trip; a statement sees what was before it
+                lock = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key)
+                manifest = connection.execute(self._manifest_query("content"))
+                names = connection.execute(_SWEPT, (self.address.schema,))
+        except UndefinedTable:
+            raise InputError(self._missing()) from None
         if lock.fetchone() != (True,):
             return None
-        text = self._checked(manifest.fetchone())
-        found, few = ({name for (name,) in each.fetchall()} for each in (names, small))
-        return HeldLock(connection, None if text is None else str(text), found, few)
+        content, number = manifest.fetchone() or (None, FORMAT)
+        check_format(int(number or 0), self.address)
+        if int(number or 0) < FORMAT:
+            with connection.transaction():
+                make_schema(connection, self.address)
+        return HeldLock(connection, content, {name for (name,) in names.fetchall()})
 
     def _missing(self) -> str:
         return f'no index {self}; `rejoinder index build MODEL REPLIES -o "{self}"` builds one'
@@ -353,14 +355,19 @@ class PostgresStore(Store):
     def _writing(self) -> Iterator[psycopg.Connection[Any]]:
         """Yield a connection in a transaction: that of the lock, if this thread has it.
 
-        Its statements, whose results nobody reads, are sent together.
+        Its statements, whose results nobody reads, are sent in one round trip.
         """
-        with (
-            self._writing_rows() as connection,
-            connection.pipeline(),
-            connection.transaction(),
-        ):
-            yield connection
+        with self._writing_rows() as connection:
+            try:
+                # psycopg's own transaction would wait for its beginning and for its end
+                with connection.pipeline():
+                    connection.execute("BEGIN")
+                    yield connection
+                    connection.execute("COMMIT")
+            except BaseException:
+                if not connection.closed:
+                    connection.rollback()
+                raise
 
     def sweep(self, manifest: Manifest) -> None:
         """Remove the tables and files that a manifest does not name."""
@@ -373,7 +380,7 @@ class PostgresStore(Store):
             with self._connections.connected() as connection:
                 found = {name for (name,) in connection.execute(_SWEPT, (self.address.schema,))}
         else:
-            found = {name for name in held.names if name.startswith(_KEPT)}
+            found = {name for name in held.names if name.startswith(_SWEEPABLE)}
         if not (gone := found.difference(names, files)):
             return
         with self._writing() as connection:
@@ -387,9 +394,7 @@ class PostgresStore(Store):
 
     def check_free(self, *, overwrite: bool) -> None:
         """Refuse to build an index where there is one already, unless it may be overwritten."""
-        with self._connections.connected() as connection:
-            taken = self._manifest_text(connection) is not None
-        if taken and not overwrite:
+        if self._manifest_text() is not None and not overwrite:
             raise InputError(
                 f"{self} is an index already; take `rejoinder index add`, --overwrite, or another "
                 "name"
@@ -417,8 +422,7 @@ class PostgresStore(Store):
             self._keep_what_counts()
 
     def _keep_what_counts(self) -> None:
-        with self._connections.connected() as connection:
-            text = self._manifest_text(connection)
+        text = self._manifest_text()
         if text is None:
             self._keep((), ())
         else:
