@@ -258,7 +258,7 @@ def test_gradients_are_the_same_in_segments_and_in_one_rectangle(module):
         )
 
 
-def attended_one_by_one(q, k, v, query_ends, key_ends, most_queries, most_keys, dropout):
+def attended_one_by_one(q, k, v, query_ends, key_ends, most_queries, most_keys, _dropout):
     """Flash attention's arithmetic, a text at a time."""
     found = []
     places = [zip(ends.tolist(), ends.tolist()[1:], strict=False) for ends in (query_ends, key_ends)]

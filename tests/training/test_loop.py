@@ -452,7 +452,7 @@ def test_a_line_counts_the_time_that_a_card_still_needs(
         now[0] += 0.001
         return step(self, stage, batches)
 
-    def wait(device):
+    def wait(_device):
         now[0] += pending[0]  # a second a step
         pending[0] = 0
 
