@@ -491,7 +491,8 @@ SECTIONS: dict[str, Section] = {
     ),
     "stores": Section(
         "An index in a database",
-        "Messages of chit-chat, the ten best; searches one by one, encoding included.",
+        "Messages of chit-chat, the ten best; searches one by one, encoding included. At most 100 "
+        "changes a second were tried. milvus-lite's column is of an earlier run of that day.",
         _stores,
     ),
     "stores_large": Section(
