@@ -435,12 +435,17 @@ def test_bf16_trains_too(tmp_path, data):
     assert summary.validation["recall@1"] > 0.2
 
 @pytest.mark.parametrize(
-    ("steps", "validation"),
-    [(10, {"examples": 0}), (8, {"examples": 0}), (12, {"every_steps": 4, "examples": 40, "candidates": 20})],
-    ids=["lines", "a last line", "validation between lines"],
+    ("steps", "sections"),
+    [
+        (10, {"validation": {"examples": 0}}),
+        (8, {"validation": {"examples": 0}}),
+        (12, {"validation": {"every_steps": 4, "examples": 40, "candidates": 20}}),
+        (12, {"validation": {"examples": 0}, "checkpoint": {"every_steps": 3}}),
+    ],
+    ids=["lines", "a last line", "validation between lines", "a checkpoint between lines"],
 )
 def test_a_line_counts_the_time_that_a_card_still_needs(
-    steps, validation, data, tmp_path, monkeypatch
+    steps, sections, data, tmp_path, monkeypatch
 ):
     """A step returns when a card has its launches, long before it has done them."""
     now = [0.0]
@@ -459,8 +464,14 @@ def test_a_line_counts_the_time_that_a_card_still_needs(
     monkeypatch.setattr(loop.Trainer, "_step", launched)
     monkeypatch.setattr(loop, "runs_ahead", lambda _: True)
     monkeypatch.setattr(loop, "synchronize", wait)
-    given = {"stage": [stage(steps=steps)], "log": {"every_steps": 5}, "validation": validation}
-    wanted = recipe(data, **given)
+    encode = loop.Trainer._encode_sides
+
+    def validated(self, batch):
+        now[0] += 30  # which is not of the steps
+        return encode(self, batch)
+
+    monkeypatch.setattr(loop.Trainer, "_encode_sides", validated)
+    wanted = recipe(data, stage=[stage(steps=steps)], log={"every_steps": 5}, **sections)
     loop.train(wanted, tmp_path / "run", clock=lambda: now[0])
     lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
     rates = [line["examples_per_second"] for line in lines if "loss" in line]

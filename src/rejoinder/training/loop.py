@@ -398,7 +398,8 @@ class Trainer:
         due = self.parts.validators and state.validation_due(self.recipe.validation, epoch)
         gained = due and self._validate(stage)
         if gained or state.checkpoint_due(self.recipe.checkpoint):
-            self._wait()
+            if not due:  # a validation has waited, and its own time is none of the steps'
+                self._wait()
             self._checkpoint(stage)
         self.recorder.show(stage, self._share())
         if self._count_time(self.stop.is_set())[1]:
