@@ -14,17 +14,15 @@ same.
 
 The classifier is fitted in two steps: u starts as the mean of the reply's whitened examples (a
 linear discriminant, in closed form), and multinomial logistic regression, which a penalty holds
-near that start, goes on from there. `minimise` fits it by L-BFGS. SciPy's takes twice as long and
-110 MB more than a base of 240 (docs/choices.md); a server loads no PyTorch. Its first guess is a
-multiple of the discriminant, or lies where the head went that left examples out (`hold_out`).
+near that start, goes on from there (`regression`). It begins at multiples of the discriminants, or
+where the head went that left examples out (`hold_out`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -40,6 +38,7 @@ from rejoinder.encoders.vectors import check_vectors
 from rejoinder.errors import InputError
 from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
+from rejoinder.retrieval.encoding.regression import regress
 from rejoinder.stores.manifest import HeadRecord
 from rejoinder.stores.scan import Scores
 from rejoinder.stores.store import Store
@@ -56,13 +55,7 @@ PARTS_WEIGHT = 0.5
 """Weights of a reply's own text, and of all its sentences together, as examples of its
 questions."""
 RIDGE = 2.0  # of the second moment, times its mean eigenvalue
-SCALE = 8.0  # of the logits
-VARIANCE = 30.0  # of the weights around the discriminant: the greater, the weaker the penalty
 NONE_WEIGHT = 0.5  # of the background, as a share of all other examples
-FIRST_GUESS = 2.0  # times the discriminant: about where the loss is least along its ray
-STEPS = 14
-LATER_STEPS = 8
-"""Steps from where an earlier fit to most of the same examples went; they reach the same loss."""
 MOST_PRODUCTS = 1 << 29
 """Of replies and examples; above, the discriminant is left as it is: a step would take seconds."""
 TEXT_WEIGHTS = (TEXT_WEIGHT, 0.5, 0.0, 1.0)
@@ -78,9 +71,6 @@ docs/choices.md."""
 CHANGES_MAY_COST = 0.05
 """Of the share of background messages that are refused; words or densities that cost more do not
 count."""
-MEMORY = 8  # steps of L-BFGS that are remembered
-LEAST_DECREASE = 1e-4  # Armijo's condition
-LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
 _PRODUCTS_AT_ONCE = 1 << 20  # 4 MB: more are read again from memory, fewer multiply more slowly
 _ENCODED_AT_ONCE = 1024
 _SENTENCE = search_pattern(r"(?<=[.!?])\s+|\n+")
@@ -247,7 +237,7 @@ def _fit(views: Views, background: FloatArray, count: int, moves: FloatArray | N
         own = np.isin(views.owners, taught)
         classes = np.searchsorted(taught, views.owners[own])
         start = np.concatenate([weights[taught], none])
-        fitted = _regress(
+        fitted = regress(
             np.concatenate([head.whitened(views.vectors[own]), rows]),
             np.concatenate([classes, np.full(len(rows), len(taught))]),
             np.concatenate([views.weights[own], np.full(len(rows), share, np.float32)]),
@@ -277,45 +267,6 @@ def _means(
     sums = np.zeros((count, rows.shape[1]), np.float32)
     np.add.at(sums, owners, rows * weights[:, None])
     return unit_rows(sums)
-
-
-def _regress(
-    rows: FloatArray,
-    classes: npt.NDArray[np.int64],
-    weights: FloatArray,
-    start: FloatArray,
-    guess: FloatArray | None = None,
-) -> FloatArray:
-    """Return the u (n, d) of a logistic regression with logits SCALE·u·z.
-
-    Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² /
-    (2·VARIANCE). `guess` is near its minimum, if that is known.
-    """
-    z = np.float32(SCALE) * rows
-    targets = classes[:, None]
-    shares = weights.astype(np.float32)[:, None]
-    step = max(1, _PRODUCTS_AT_ONCE // len(start))
-
-    def loss_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
-        change = np.float32(SCALE) * (u - start)
-        loss = float(np.square(change).sum()) / (2 * VARIANCE)
-        gradient = change * np.float32(SCALE / VARIANCE)
-        for begin in range(0, len(z), step):
-            part = slice(begin, begin + step)
-            logits = z[part] @ u.T
-            logits -= logits.max(axis=1, keepdims=True)
-            own = np.take_along_axis(logits, targets[part], axis=1)
-            errors = np.exp(logits, out=logits)
-            totals = errors.sum(axis=1, keepdims=True)
-            loss += float((shares[part] * (np.log(totals) - own)).sum())
-            errors *= shares[part] / totals
-            errors[np.arange(len(errors)), classes[part]] -= weights[part]
-            gradient += errors.T @ z[part]
-        return loss, gradient
-
-    if guess is not None:
-        return minimise(loss_and_gradient, guess, LATER_STEPS)
-    return minimise(loss_and_gradient, np.float32(FIRST_GUESS) * start, STEPS)
 
 
 class HeldOutScores(NamedTuple):
@@ -482,67 +433,3 @@ def _best_two(
         best[part] = scores.max(axis=1)
         gap[part] = best[part] - np.partition(scores, -2, axis=1)[:, -2] if len(vectors) > 1 else 0
     return best, gap, found
-
-
-class NewtonStep(NamedTuple):
-    """A step of L-BFGS, the change of the gradient along it, and their product."""
-
-    moved: FloatArray
-    change: FloatArray
-    curvature: float
-
-
-def minimise(
-    loss_and_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
-    start: FloatArray,
-    steps: int,
-) -> FloatArray:
-    """Return the point that at most `steps` steps from `start` reach; none raises the loss.
-
-    This is L-BFGS for a strictly convex loss (Nocedal and Wright, 2006, algorithms 7.4 and 7.5).
-    """
-    point = start
-    loss, gradient = loss_and_gradient(point)
-    memory: deque[NewtonStep] = deque(maxlen=MEMORY)
-    for _ in range(steps):
-        direction = -_times_inverse_hessian(gradient, memory)
-        slope = _dot(gradient, direction)
-        rate = 1.0
-        while rate > LEAST_RATE:
-            moved = np.float32(rate) * direction
-            new_loss, new_gradient = loss_and_gradient(point + moved)
-            if new_loss <= loss + LEAST_DECREASE * rate * slope:
-                break
-            rate /= 2
-        else:
-            return point
-        change = new_gradient - gradient
-        curvature = _dot(change, moved)
-        if curvature > 0:
-            memory.append(NewtonStep(moved, change, curvature))
-        point = point + moved
-        loss = new_loss
-        gradient = new_gradient
-    return point
-
-
-def _times_inverse_hessian(gradient: FloatArray, memory: Sequence[NewtonStep]) -> FloatArray:
-    """Return the inverse Hessian that the last steps suggest, times the gradient."""
-    if not memory:  # the first step is no longer than 1
-        length = float(np.linalg.norm(gradient))
-        return gradient * np.float32(1 / max(1.0, length))
-    result = gradient.copy()
-    shares = []
-    for step in reversed(memory):
-        share = _dot(step.moved, result) / step.curvature
-        result -= np.float32(share) * step.change
-        shares.append(share)
-    newest = memory[-1]
-    result *= np.float32(newest.curvature / _dot(newest.change, newest.change))
-    for step, share in zip(memory, reversed(shares), strict=True):
-        result += np.float32(share - _dot(step.change, result) / step.curvature) * step.moved
-    return result
-
-
-def _dot(a: FloatArray, b: FloatArray) -> float:
-    return float(np.vdot(a, b))
