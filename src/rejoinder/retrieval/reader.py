@@ -22,6 +22,7 @@ from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError, shown
 from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.scoring import read_head
+from rejoinder.retrieval.index_speller import IndexSpeller
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Searcher
@@ -36,6 +37,7 @@ from rejoinder.stores.runs import Positions, are_in, read_runs
 from rejoinder.stores.scan import Flags, Found, Rows, positions_of, search
 from rejoinder.stores.segments import Segment, texts_of
 from rejoinder.stores.store import Store
+from rejoinder.text.spelling import Speller
 
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
@@ -170,6 +172,7 @@ class IndexReader(Searcher):
         self.encoder = encoder
         self._named: CandidateSearch | None = None
         self._word_index: WordIndex | None = None
+        self._speller = IndexSpeller()
         self._stamp: Hashable = None  # of the store when `refresh` read it
         self._set(manifest, segments)
 
@@ -369,6 +372,10 @@ class IndexReader(Searcher):
             )
             self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
         return self._word_index
+
+    def _make_speller(self) -> Speller:
+        """Return what corrects messages, by the words of the replies, titles and examples."""
+        return self._speller.of(self.manifest, self._segments, self._rows)
 
     def _known(self, positions: Iterable[int]) -> list[int]:
         """Return positions as a list; one that no reply ever had is an InputError."""

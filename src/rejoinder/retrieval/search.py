@@ -7,7 +7,6 @@ slow ranker order the best replies of a search again (POLY, table 5).
 from __future__ import annotations
 
 import contextlib
-import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -39,7 +38,7 @@ from rejoinder.stores.models import check_model
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores, exact_scores
 from rejoinder.stores.store import Store
-from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
+from rejoinder.text.spelling import Speller
 
 OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
@@ -93,7 +92,6 @@ class Searcher(Searchable, Described):
     store: Store
     encoder: DualEncoder | None
     manifest: Manifest
-    _speller: tuple[Manifest, Speller] | None = None  # of one state of the index
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -279,19 +277,9 @@ class Searcher(Searchable, Described):
         """Return what reads messages as English; None where the model reads other languages."""
         return None if is_multilingual(self._model()) else self._make_speller
 
+    @abstractmethod
     def _make_speller(self) -> Speller:
         """Return what corrects messages, by the words of the replies, titles and examples."""
-        known = self._speller
-        if known is None or known[0] is not self.manifest:
-            is_small = len(self) <= MAX_OWN_REPLIES
-            known = (self.manifest, Speller(self._texts() if is_small else ()))
-            self._speller = known
-        return known[1]
-
-    def _texts(self) -> Iterator[str]:
-        for _, reply in self.candidates():
-            yield from (reply.text, reply.title)
-            yield from itertools.chain(*reply.examples, *reply.learned)
 
     @property
     def fingerprint(self) -> str:

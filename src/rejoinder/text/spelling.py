@@ -29,7 +29,6 @@ ENGLISH_COST = 0.9  # slips as which it counts that a word is not one of the ind
 FIRST_COST = 0.4  # that the first letter is another
 FREQUENCY_GAIN = 0.04  # for each e-fold frequency or rank
 MEAN_RARITY = 0.4  # of an English word
-MAX_OWN_REPLIES = 20_000  # of an index whose words are read
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
 MAX_LETTERS = 1_000  # of a message whose language is looked at
@@ -66,12 +65,22 @@ class Speller:
     """Corrects messages to an index, by the words of its texts."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(_WORD.findall(_plain(text)))
-        self._own = counts
+        self._own = count_words(texts)
+        self._english = _count_english(self._own)
         self._known: dict[str, str | None] = {}
-        self._choices = [word for word in counts if len(word) >= LEAST_LETTERS]
+
+    def changed(self, more: Counter[str], fewer: Counter[str]) -> Speller:
+        """Return the speller of these texts and more words, without fewer, which they have."""
+        own = self._own.copy()
+        own.update(more)
+        own.subtract(fewer)
+        for word in fewer:
+            if not own[word]:
+                del own[word]
+        speller = Speller()
+        speller._own = own
+        speller._english = self._english + _count_english(more) - _count_english(fewer)
+        return speller
 
     def correct(self, text: str) -> tuple[str, tuple[Correction, ...]]:
         """Return a text with its typos put right, and what was changed."""
@@ -133,14 +142,12 @@ class Speller:
     @functools.cached_property
     def is_of_other_language(self) -> bool:
         """Whether most words of the index are not English, so that no message is foreign to it."""
-        total = sum(self._own.values())
-        ranks = english()
-        known = sum(
-            count
-            for word, count in self._own.items()
-            if ranks.get(word.partition("'")[0], COMMON) < COMMON and word not in other_languages()
-        )
-        return 2 * known < total
+        return 2 * self._english < self._own.total()
+
+    @functools.cached_property
+    def _choices(self) -> list[str]:
+        """The words of the index that may have been meant."""
+        return [word for word in self._own if len(word) >= LEAST_LETTERS]
 
     def _is_strange(self, word: str) -> bool:
         if word in self._own:
@@ -175,7 +182,7 @@ class Speller:
         slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_rare else 1
         best: tuple[float, str] | None = None
         for near, distance, _ in process.extract(
-            word, self._choices, scorer=OSA.distance, score_cutoff=slips, limit=20
+            word, self._choices, scorer=OSA.distance, score_cutoff=slips, limit=None
         ):
             cost = distance + _first(word, near) - FREQUENCY_GAIN * math.log(self._own[near])
             if is_rare or (distance > 1 and len(word) < TWO_SLIPS):
@@ -197,6 +204,24 @@ class Speller:
                     cost = distance + ENGLISH_COST + rarity - MEAN_RARITY
                     best = min(best or (cost, near), (cost, near))
         return None if best is None else best[1]
+
+
+def count_words(texts: Iterable[str]) -> Counter[str]:
+    """Return how often texts have each word."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_WORD.findall(_plain(text)))
+    return counts
+
+
+def _count_english(counts: Counter[str]) -> int:
+    """Return how many of some words are English."""
+    ranks = english()
+    return sum(
+        count
+        for word, count in counts.items()
+        if ranks.get(word.partition("'")[0], COMMON) < COMMON and word not in other_languages()
+    )
 
 
 def is_common(text: str) -> bool:
