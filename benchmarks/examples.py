@@ -29,7 +29,7 @@ from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.encoders.words.keywords import WordIndex
+from rejoinder.encoders.words.word_index import WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval.encoding.scoring import encode_conversations, encode_views
 from rejoinder.retrieval.index import Index
@@ -152,7 +152,7 @@ def best(index: Index, messages: Sequence[str]) -> tuple[list[int], np.ndarray[A
 def by_words(replies: Sequence[Candidate], asked: Asked) -> list[int]:
     """Return the best answer to each question by BM25, each with its questions as one text."""
     texts = [" ".join([reply.text, *(text for (text,) in reply.examples)]) for reply in replies]
-    index = WordIndex(texts)
+    index = WordIndex.of(texts)
     return [int(np.argmax(index.scores(question))) for _, question in asked]
 
 

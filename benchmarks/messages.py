@@ -330,10 +330,10 @@ def emoji_pairs(encoder: Any) -> dict[str, float]:
 
 def by_words(replies: Sequence[Candidate]) -> Answer:
     """Answer by the nearest question by BM25."""
-    from rejoinder.encoders.words.keywords import WordIndex
+    from rejoinder.encoders.words.word_index import WordIndex
 
     owners, texts = questions_of(replies)
-    words = WordIndex(texts)
+    words = WordIndex.of(texts)
     return lambda asked: [[owners[int(np.argmax(words.scores(each[-1])))]] for each in asked]
 
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.schema import Candidate, Example
-from rejoinder.encoders.words.keywords import BM25, Hybrid, WordIndex
+from rejoinder.encoders.words.keywords import BM25, Hybrid
+from rejoinder.encoders.words.word_index import Postings, WordIndex
 from rejoinder.errors import InputError
-from rejoinder.retrieval import search
+from rejoinder.retrieval import reader, search
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, SearchOptions
 from rejoinder.retrieval.search import Cascade
@@ -112,8 +113,13 @@ def test_all_that_a_search_can_do_goes_with_it(tmp_path):
 @given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS)
 def test_one_query_at_a_time_scores_as_all_at_once(texts, query):
     [wanted] = BM25().score([[query]], [list(dict.fromkeys(texts))])
-    index = WordIndex([*dict.fromkeys(texts), None])
-    assert index.scores(query) == pytest.approx([*wanted, 0], rel=1e-6)
+    distinct = list(dict.fromkeys(texts))
+    index = WordIndex.of(distinct)
+    assert index.scores(query) == pytest.approx(wanted, rel=1e-6)
+    half = len(distinct) // 2
+    gone = np.arange(half, len(distinct) + 1) == len(distinct)
+    parts = [(Postings(distinct[:half]), None), (Postings([*distinct[half:], query]), gone)]
+    assert WordIndex(parts).scores(query) == pytest.approx([*wanted, 0], rel=1e-6)
 
 
 class Meaning:
@@ -137,3 +143,14 @@ def test_the_weight_is_the_best_on_the_examples():
     assert scores[0] > 1 > scores[1] == 0
     with pytest.raises(InputError, match="hybrid learns from training examples: 99 given"):
         ranker.fit(examples[:99])
+
+
+def test_a_change_reads_the_words_of_new_replies_alone(tmp_path, monkeypatch):
+    index = Index.build(HashEncoder(), [f"red {number}" for number in range(50)], tmp_path / "index")
+    index.search([["red 3"]], 1, hybrid=1.0)
+    read = []
+    monkeypatch.setattr(reader, "Postings", lambda texts: Postings(read.append(text) or text for text in texts))
+    index.add(["green"])
+    index.delete([3])
+    [[best]] = index.search([["green"]], 1, hybrid=1.0)
+    assert (best.text, read) == ("green", ["green"])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.encoders.words.keywords import WordIndex
+from rejoinder.encoders.words.word_index import WordIndex
 from rejoinder.retrieval.replies import FilteredIndex, Reply
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Flags, Scores

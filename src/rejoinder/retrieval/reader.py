@@ -18,7 +18,7 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
-from rejoinder.encoders.words.keywords import WordIndex
+from rejoinder.encoders.words.word_index import Postings, WordIndex
 from rejoinder.errors import InputError, shown
 from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.scoring import read_head
@@ -172,6 +172,7 @@ class IndexReader(Searcher):
         self.encoder = encoder
         self._named: CandidateSearch | None = None
         self._word_index: WordIndex | None = None
+        self._postings: dict[Segment, Postings] = {}  # of the segments that the last one had
         self._speller = IndexSpeller()
         self._stamp: Hashable = None  # of the store when `refresh` read it
         self._set(manifest, segments)
@@ -364,13 +365,13 @@ class IndexReader(Searcher):
     def _words(self) -> WordIndex:
         """Return the words of all replies, counted over those that are there."""
         if self._word_index is None:
-            parts = zip(self._segments, self._rows, strict=True)
-            lines = (
-                pair
-                for segment, rows in parts
-                for pair in zip(segment.lines(), rows.gone, strict=True)
-            )
-            self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
+            known = self._postings
+            self._postings = {
+                segment: known.get(segment) or Postings(line.text for line in segment.lines())
+                for segment in self._segments
+            }
+            gone = [rows.deleted for rows in self._rows]
+            self._word_index = WordIndex(list(zip(self._postings.values(), gone, strict=True)))
         return self._word_index
 
     def _make_speller(self) -> Speller:

@@ -17,7 +17,7 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.encoders.words.keywords import WordIndex
+from rejoinder.encoders.words.word_index import WordIndex
 from rejoinder.retrieval.encoding import templates
 from rejoinder.retrieval.encoding.scoring import encode_conversations
 from rejoinder.retrieval.options import SearchOptions

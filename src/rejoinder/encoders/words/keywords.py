@@ -9,7 +9,7 @@ code: it learns from training examples how rare words are.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ class BM25:
         """
         lists = candidate_lists(contexts, candidates)
         ids: dict[str, int] = {}
-        documents = self.weights([_ids(text, ids) for text in lists.texts])
+        documents = self.weights([word_ids(text, ids) for text in lists.texts])
         known = [
             [ids[word] for word in words(_newest(context)) if word in ids] for context in contexts
         ]
@@ -77,38 +77,18 @@ class BM25:
         if not len(counts.words):  # no words anywhere: the average length is 0
             return counts
         lengths = np.array([len(document) for document in documents], dtype=np.float64)
-        frequencies = np.bincount(counts.words)
-        rarity = np.log(1 + (len(documents) - frequencies + 0.5) / (frequencies + 0.5))
-        held_back = self.k1 * (1 - self.b + self.b * lengths / lengths.mean())
+        rarity = self.rarity(len(documents), np.bincount(counts.words))
+        held_back = self.held_back(lengths, lengths.mean())
         values = rarity[counts.words] * counts.values / (held_back[counts.rows] + counts.values)
         return dataclasses.replace(counts, values=values)
 
+    def rarity(self, count: int, frequencies: Any) -> Any:
+        """Return idf of words that so many of `count` documents have."""
+        return np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5))
 
-class WordIndex:
-    """Scores all of many texts by `BM25`, one query after the other.
-
-    A text of None is not there: it scores 0.
-    """
-
-    def __init__(self, texts: Iterable[str | None]) -> None:
-        self._ids: dict[str, int] = {}
-        documents = [None if text is None else _ids(text, self._ids) for text in texts]
-        self._count = len(documents)
-        present = np.flatnonzero([document is not None for document in documents])
-        weights = BM25().weights([each for each in documents if each is not None])
-        by_word = np.argsort(weights.words, kind="stable")
-        self._texts = present[weights.rows[by_word]]
-        self._weights = weights.values[by_word]
-        self._starts = np.searchsorted(weights.words[by_word], np.arange(len(self._ids) + 1))
-
-    def scores(self, query: str) -> npt.NDArray[np.float64]:
-        """Return the score of each text, (n,)."""
-        found = np.zeros(self._count)
-        for word in words(query):
-            if (number := self._ids.get(word)) is not None:
-                places = slice(self._starts[number], self._starts[number + 1])
-                found[self._texts[places]] += self._weights[places]
-        return found
+    def held_back(self, lengths: Any, mean_length: float) -> Any:
+        """Return what is added to tf in the divisor for documents of some lengths."""
+        return self.k1 * (1 - self.b) + self.k1 * self.b / mean_length * lengths
 
 
 class Hybrid:
@@ -241,7 +221,7 @@ class TfIdf:
         return self._tfidf(texts)
 
 
-def _ids(text: str, ids: dict[str, int]) -> list[int]:
+def word_ids(text: str, ids: dict[str, int]) -> list[int]:
     """Return the numbers of a text's words; new words get the next ones."""
     return [ids.setdefault(word, len(ids)) for word in words(text)]
 
