@@ -10,7 +10,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import wikipedia, wikitext
 from rejoinder.corpora.readers.bots import rasa
 from rejoinder.corpora.readers.form import Markup
-from rejoinder.corpora.readers.html_text import text_of_html
+from rejoinder.html_text import text_of_html
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.corpora.readers.chat_apps.slack import clean_slack_text
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line

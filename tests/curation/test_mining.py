@@ -98,6 +98,11 @@ def test_no_cell_is_a_formula_and_equal_texts_are_merged(tmp_path):
     assert len(reply.examples) == 4
 
 
+def test_chats_in_which_nothing_is_repeated_enough_are_refused():
+    with pytest.raises(InputError, match=r"9 messages or more: the largest group has 4 of 8; lower --least"):
+        mine_examples([*SHIPS, *OTHER, *WELCOME], WordEncoder(), least=9)
+
+
 def test_outputs_are_checked_before_the_work(tmp_path):
     with pytest.raises(InputError, match=r"\.csv or \.jsonl"):
         check_output(tmp_path / "replies.txt", overwrite=False)

@@ -18,6 +18,7 @@ from rejoinder.curation.learning import learn
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.encoding import regression, scoring
+from rejoinder.retrieval.encoding.head import fit_replies
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.address import store_of
@@ -294,6 +295,32 @@ def test_near_copies_are_told_by_their_texts(encoder, tmp_path):
     assert [reply.position for reply in replies] == [1, 2]
     [diverse] = index.search([["when do you open"]], k=2, minimum_score=ANY_SCORE, diversity=0.9)
     assert [reply.position for reply in diverse] == [1, 2]
+
+
+def test_replies_that_an_index_has_twice_are_fitted_as_one(encoder, tmp_path):
+    once = Index.build(encoder, faq(slice(1, None)), tmp_path / "once")
+    twice = Index.build(encoder, [*faq(slice(1, None)), *faq(slice(1, None))], tmp_path / "twice")
+    count = len(once)
+    np.testing.assert_array_equal(twice.vectors(range(count)), once.vectors(range(count)))
+    np.testing.assert_array_equal(twice.vectors(range(count, 2 * count)), once.vectors(range(count)))
+    assert twice.manifest.head.minimum_score == once.manifest.head.minimum_score
+
+
+def test_with_another_reply_of_the_same_text_an_example_found_its_reply(encoder, monkeypatch):
+    """Questions that two replies of one text share are found, whichever of the two is first."""
+    monkeypatch.setattr(scoring, "LEAST_HELD_OUT", 5)
+    asked = tuple((f"opening hours {day}",) for day in ("monday", "friday", "sunday"))
+    replies = [
+        Candidate("We open at nine.", {}, "", (*asked, ("when do you open",))),
+        Candidate("We open at nine.", {}, "", asked),
+        Candidate("Parcels take a week.", {}, "", (("where is my parcel",), ("my parcel is late",))),
+    ]
+    responses = encoder.encode_responses([reply.text for reply in replies])
+    _, _, held_out = fit_replies(encoder, replies, responses, plain=True)
+    own = held_out.is_own
+    assert own.sum() == 9
+    assert (held_out.owners[own] != 1).all()
+    assert held_out.right[own & (held_out.owners == 0)].any()
 
 
 def test_a_model_of_several_vectors_scores_by_texts_alone(tmp_path):

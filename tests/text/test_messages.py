@@ -34,6 +34,9 @@ def test_a_message_of_one_sentence_stays_as_it_is(text):
         f"{QUESTION}\n-- \nKim Example\nwww.kim.example",
         f"{QUESTION}\n\nSent from my iPhone",
         f"##- Please type your reply above this line -##\n{QUESTION}",
+        f"<div>Hello,</div><div><br></div><div>{QUESTION}</div><p>Regards<br/>Kim &amp; Bea</p>",
+        f"Hi Tom,\n\nOn Mon, 4 May 2026 at 10:01, Shop <a@b.example> wrote:\n> it left\n\n{QUESTION}",
+        f"Hi,\n> On Monday you wrote:\n> Can I cancel?\n{QUESTION}",
         f"{QUESTION} [cid:image001.png@01D0] <https://track.example/a?b=c>\u200b",
         f"{QUESTION}\n\nThis e-mail and any attachments are confidential and intended solely for the\naddressee. If so, ...",
         f"[External] This mail comes from outside.\r\n{QUESTION}\r\n\r\nMit freundlichen Gr\u00fc\u00dfen\r\nKim",
@@ -46,6 +49,11 @@ def test_what_stands_around_a_message_is_taken_off(mail):
 @pytest.mark.parametrize("text", ["> only\n> a quote", "Best regards\nKim", "Dear team,", "Thanks,\nKim", "--", "Sent from my iPhone"])
 def test_a_message_is_never_cleaned_to_nothing(text):
     assert clean_message(text).split()
+
+
+@pytest.mark.parametrize("text", ["is 3 < 4 and 5 > 2?", "use <order number>", "what does <b> mean", "a <a@b.example> b"])
+def test_text_that_is_no_html_keeps_its_brackets(text):
+    assert clean_message(text) == text
 
 
 def test_text_below_thanks_that_asks_stays():

@@ -284,6 +284,11 @@ def _mining(
     first, _, _ = cover(vectors, vectors[chosen], LIKENESS)
     gains = np.bincount(first[first >= 0], counts[first >= 0], minlength=len(chosen))
     kept = np.flatnonzero(gains >= least)[:most]
+    if not len(kept):
+        raise InputError(
+            f"no reply stands for {least} messages or more: the largest group has "
+            f"{int(gains.max())} of {int(counts.sum())}; lower --least, or give more chats"
+        )
     _, owners, likeness = cover(vectors, vectors[chosen[kept]], LIKENESS)
     shares = np.cumsum(gains[kept]) / counts.sum()
     replies = []

@@ -88,11 +88,13 @@ def _own_lines(lines: list[str]) -> list[str]:
     if first is None:
         return newest_text("\n".join(lines)).split("\n")
     above = [line for line in lines[:first] if line]
-    headers = itertools.takewhile(_is_header, reversed(above[-MAX_HEADER_LINES:]))
-    if len(above) > len(list(headers)):
-        lines = newest_text("\n".join(lines)).split("\n")
-        return [line for line in lines if not line.startswith(">")]
-    return [line for line in lines[first:] if not line.startswith(">")]
+    headers = list(itertools.takewhile(_is_header, reversed(above[-MAX_HEADER_LINES:])))
+    below = [line for line in lines[first:] if not line.startswith(">")]
+    own = above[: len(above) - len(headers)]
+    if not own or (any(below) and all(map(_is_salutation, own))):
+        return below
+    lines = newest_text("\n".join(lines)).split("\n")
+    return [line for line in lines if not line.startswith(">")]
 
 
 def _is_header(line: str) -> bool:
@@ -143,7 +145,10 @@ def _without_salutation(lines: list[str]) -> list[str]:
     first = next((number for number, line in enumerate(lines) if line), None)
     if first is None or not any(lines[first + 1 :]):
         return lines
-    line = lines[first]
+    return lines[first + 1 :] if _is_salutation(lines[first]) else lines
+
+
+def _is_salutation(line: str) -> bool:
+    """Return whether a line only greets."""
     is_greeting = len(line) <= MAX_SALUTATION and _SALUTATION.fullmatch(line) is not None
-    is_short = len(line.split()) <= 5
-    return lines[first + 1 :] if is_greeting and is_short else lines
+    return is_greeting and len(line.split()) <= 5

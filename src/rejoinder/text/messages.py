@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rejoinder.html_text import is_html, text_of_html
 from rejoinder.text.courtesy import has_content
 from rejoinder.text.emoji import read_emoji
 from rejoinder.text.mails import clean_mail
@@ -77,6 +78,8 @@ def refusal(notes: Mapping[str, Any], replies: Sequence[Any]) -> dict[str, str]:
 @functools.lru_cache(maxsize=4096)
 def read_message(text: str) -> Message:
     """Return what a message says, and the parts by which it is searched for."""
+    if is_html(text):
+        text = text_of_html(text) or text
     is_cut = len(text) > MAX_LETTERS
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"

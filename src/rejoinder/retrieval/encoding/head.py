@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -166,8 +166,32 @@ def fit_replies(
 ) -> tuple[Head, FloatArray, HeldOutScores | None]:
     """Return the head of replies with their response encodings, their u, and what was measured.
 
-    `phases` shows the encoding of examples, and the fit.
+    Replies that are the same but for their payload count once. `phases` shows the encoding of
+    examples, and the fit.
     """
+    keys = [(each.text, each.title, each.examples, each.learned) for each in candidates]
+    different, copies = np.unique(_firsts(keys), return_inverse=True)
+    head, weights, held_out = _fit_different(
+        encoder,
+        [candidates[row] for row in different.tolist()],
+        responses[different],
+        plain=plain,
+        progress=progress,
+        phases=phases,
+    )
+    return head, weights[copies], held_out
+
+
+def _fit_different(
+    encoder: DualEncoder,
+    candidates: Sequence[Candidate],
+    responses: FloatArray,
+    *,
+    plain: bool,
+    progress: Advance,
+    phases: Track,
+) -> tuple[Head, FloatArray, HeldOutScores | None]:
+    """Return what `fit_replies` does, of replies no two of which are the same."""
     with phases("Encoding titles and examples", len(candidates), "replies") as shown:
 
         def advance(count: int) -> None:
@@ -182,10 +206,13 @@ def fit_replies(
     with phases("Fitting", len(views.weights), "texts") as shown:
         # Messages are unlike titles, but not unlike examples.
         density = fit_density(views, background, texts) if has_examples else None
-        held_out = scoring.hold_out(views, background, responses, words, density)
+        # Replies of one text are measured as one: with either, a message found its reply.
+        firsts = _firsts([candidate.text for candidate in candidates])
+        joined = replace(views, owners=firsts[views.owners])
+        held_out = scoring.hold_out(joined, background, responses, words, density)
         alone = None
         if held_out is None:
-            alone = scoring.hold_out(views, background, responses, words, density, lone=True)
+            alone = scoring.hold_out(joined, background, responses, words, density, lone=True)
         measured = held_out or alone
         moves = None if measured is None else measured.moves
         head, weights, _ = scoring.fit(views, background, len(candidates), moves)
@@ -203,6 +230,13 @@ def fit_replies(
     if density is not None and (held_out is None or held_out.has_density):
         head = density.into(head)
     return head, weights, held_out
+
+
+def _firsts(keys: Sequence[Hashable]) -> Positions:
+    """Return for each key the number of the first one that equals it."""
+    first_of: dict[Hashable, int] = {}
+    numbers = [first_of.setdefault(key, number) for number, key in enumerate(keys)]
+    return np.array(numbers, dtype=np.int64)
 
 
 def encode_replies(

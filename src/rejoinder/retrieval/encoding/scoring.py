@@ -404,17 +404,24 @@ def hold_out(
 
 
 def _folds(views: Views, *, lone: bool) -> npt.NDArray[np.int64]:
-    """Return the fifth with which each view is left out; negative: with none."""
+    """Return the fifth with which each view is left out; negative: with none.
+
+    Equal examples of a reply are left out together.
+    """
     is_example = views.weights >= 1
     owners = views.owners[is_example]
-    order = np.argsort(owners, kind="stable")
-    _, firsts, counts = np.unique(owners[order], return_index=True, return_counts=True)
+    different: dict[int, dict[bytes, int]] = {}  # examples of each reply, with their numbers
     ranks = np.empty(len(owners), np.int64)
-    ranks[order] = np.arange(len(owners)) - np.repeat(firsts, counts)
+    for row, (owner, vector) in enumerate(
+        zip(owners.tolist(), views.vectors[is_example], strict=True)
+    ):
+        own = different.setdefault(owner, {})
+        ranks[row] = own.setdefault(vector.tobytes(), len(own))
     folds = np.full(len(views.owners), -1)
     folds[is_example] = (ranks + owners) % FOLDS
     if not lone:
-        folds[is_example] += (np.bincount(owners)[owners] < 2) * -FOLDS
+        has_one = [len(different[owner]) < 2 for owner in owners.tolist()]
+        folds[is_example] -= np.where(has_one, FOLDS, 0)
     return folds
 
 

@@ -21,9 +21,9 @@ from rejoinder.corpora.limits import MAX_BRACKETS
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.linked_data import is_of_type, linked_data
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import parse_html, text_of_element, text_of_html
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
+from rejoinder.html_text import parse_html, text_of_element, text_of_html
 from rejoinder.patterns import search_pattern
 
 _MARK = "\ue000"  # before and after a heading, in the text of a page

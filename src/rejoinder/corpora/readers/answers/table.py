@@ -26,10 +26,10 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
 from rejoinder.corpora.readers.form import OF_JSON, OF_TABLES, Form
 from rejoinder.corpora.readers.help_desks.replies import ACTIONS, macro_json
-from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
+from rejoinder.html_text import text_of_html
 from rejoinder.patterns import search_pattern
 
 REPLY = ("text", "response", "reply", "answer")

@@ -11,8 +11,8 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.chat_apps.chat_of_two import ATTACHMENTS, mark_agent
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import parse_html, text_of_element
 from rejoinder.errors import InputError
+from rejoinder.html_text import parse_html, text_of_element
 from rejoinder.patterns import match_pattern, search_pattern
 
 _FILE = search_pattern(r"(?:^|/)messages\d{0,6}\.html$")

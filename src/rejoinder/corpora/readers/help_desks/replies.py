@@ -14,11 +14,11 @@ from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
+from rejoinder.html_text import text_of_html
 
 ACTIONS = ("actions_json", "actions")  # columns of macros in a table
 _TEXT = ("body_text", "content", "description_text", "body", "description")

@@ -15,8 +15,8 @@ from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.times import parse_time
+from rejoinder.html_text import text_of_html
 
 PRIVATE = "private notes"
 _TICKET_LISTS = ("tickets", "conversations", "data", "payload", "results", "data.payload")

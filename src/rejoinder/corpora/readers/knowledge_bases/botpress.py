@@ -10,10 +10,10 @@ from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.knowledge_bases.json_base import find_base
 from rejoinder.corpora.readers.standing import INACTIVE
 from rejoinder.corpora.schema import Candidate
+from rejoinder.html_text import text_of_html
 
 _BASES = ("qnas.item.", "item.", "")
 

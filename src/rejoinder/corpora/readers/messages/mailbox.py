@@ -22,9 +22,9 @@ from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
+from rejoinder.html_text import text_of_html
 from rejoinder.mail_quotes import newest_text
 from rejoinder.patterns import search_pattern
 

@@ -23,9 +23,9 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.form import OF_TABLES, Form
-from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.times import date_numbers, find_order, parse_time
 from rejoinder.errors import InputError
+from rejoinder.html_text import text_of_html
 
 CONVERSATION = ("conversation", "conversation_id", "conversationid", "ticket", "ticket_id",
                 "chat", "chat_id", "thread", "thread_id", "session", "session_id", "dialogue",

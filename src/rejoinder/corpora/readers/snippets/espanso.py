@@ -10,9 +10,9 @@ from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.yaml_text import load_sample
 from rejoinder.corpora.schema import Candidate
+from rejoinder.html_text import text_of_html
 from rejoinder.patterns import search_pattern
 
 _MATCHES = search_pattern(r"^matches:", re.MULTILINE)

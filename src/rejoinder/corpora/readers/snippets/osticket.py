@@ -10,11 +10,11 @@ from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
 from rejoinder.corpora.readers.yaml_text import load_sample
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
+from rejoinder.html_text import text_of_html
 from rejoinder.patterns import search_pattern
 
 _RESPONSE = search_pattern(r"^[ \t]{0,8}-?[ \t]{0,8}response:", re.MULTILINE)

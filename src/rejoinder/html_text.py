@@ -8,7 +8,6 @@ from rejoinder.patterns import search_pattern
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
-from rejoinder.corpora.readers.times import _SPACES
 
 _BLOCKS = frozenset(
     """address article aside blockquote br dd details div dl dt fieldset figure footer form h1 h2 h3
@@ -19,7 +18,20 @@ _UNSEEN = frozenset(("script", "style", "head", "template", "noscript", "title",
 
 _CONTROL = search_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML has not
 
+_SPACES = search_pattern(r"\s+")
+
 _TAG = search_pattern(r"</?[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#\d{1,6});")
+
+
+_MARKUP = search_pattern(
+    r"(?i)<(?:html|body|p|div|br|span|blockquote)(?:\s[^<>]*)?/?>|</(?:a|b|i|u|em|strong|font|li"
+    r"|h[1-6]|pre|t[dr])\s?>"
+)  # of mails and chats
+
+
+def is_html(text: str) -> bool:
+    """Return whether a message has marks of HTML."""
+    return "<" in text and _MARKUP.search(text) is not None
 
 
 def parse_html(text: str) -> HtmlElement | None:
