@@ -523,7 +523,7 @@ def test_the_curvature_is_the_mean_of_the_diagonal_of_the_hessian(monkeypatch):
     np.testing.assert_allclose(evaluation.curvature[:, 0], diagonal.mean(dim=1), rtol=1e-3)
 
 
-def test_a_step_that_gains_little_is_the_last(monkeypatch):
+def test_no_step_is_taken_that_promises_little(monkeypatch):
     """Of a quadratic loss the first step reaches nearly everything."""
     target = np.random.default_rng(2).normal(size=(3, SIZE)).astype(np.float32)
     points = []
@@ -536,7 +536,7 @@ def test_a_step_that_gains_little_is_the_last(monkeypatch):
 
     start = np.float32(1.1) * target
     regression.minimise(evaluate, start, 50)
-    assert len(points) == 3, "the start, a step that gains much, and one that gains little"
+    assert len(points) == 2, "the start, and a step"
     monkeypatch.setattr(regression, "LEAST_GAIN", 0.0)
     best = regression.minimise(evaluate, start, 50)
     np.testing.assert_allclose(best, target, atol=1e-3)

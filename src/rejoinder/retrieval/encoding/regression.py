@@ -21,7 +21,7 @@ FIRST_GUESS = 2.0  # times the start: about where the loss is least along its ra
 FIRST_GUESS_OF_NONE = 6.0  # of the last class, "none of these", which has a third of the weight
 FIRST_STEP = 0.2  # of the first guess's length, at most: the curvature soon changes
 STEPS = 14
-LEAST_GAIN = 0.005  # of the loss: a step that lowers it by no more is the last
+LEAST_GAIN = 0.003  # of the loss: no step is taken that promises no more
 MEMORY = 8  # steps that are remembered
 LEAST_DECREASE = 1e-4  # Armijo's condition
 LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
@@ -98,7 +98,8 @@ def minimise(
     """Return the point that at most `steps` steps from `start` reach; none raises the loss.
 
     This is L-BFGS for a strictly convex loss (Nocedal and Wright, 2006, algorithms 7.4 and 7.5,
-    with the line search of section 3.5).
+    with the line search of section 3.5). It ends where a step along the direction of Newton's
+    method promises little: half of its slope.
     """
     point = start
     current = evaluate(point)
@@ -106,6 +107,8 @@ def minimise(
     for _ in range(steps):
         direction = -_times_inverse_hessian(current, memory)
         slope = _dot(current.gradient, direction)
+        if -slope / 2 <= LEAST_GAIN * current.loss:
+            break
         rate = 1.0 if memory else _first_rate(point, direction)
         while rate > LEAST_RATE:
             moved = np.float32(rate) * direction
@@ -122,10 +125,7 @@ def minimise(
         if curvature > 0:
             memory.append(NewtonStep(moved, change, curvature))
         point = point + moved
-        gain = current.loss - tried.loss
         current = tried
-        if gain <= LEAST_GAIN * current.loss:
-            break
     return point
 
 
