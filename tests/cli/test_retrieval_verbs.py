@@ -495,6 +495,20 @@ def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path)
     refused("index", "evaluate", "one", said="--data")
 
 
+def test_indexes_of_different_replies_are_evaluated_without_a_gain(command, answer, tmp_path):
+    (tmp_path / "replies.txt").write_text("".join(f"reply {i}\n" for i in range(10)))
+    (tmp_path / "more.txt").write_text("another\n")
+    for name in ("one", "two", "more"):
+        answer("index", "build", "model", "replies.txt", "-o", name)
+    answer("index", "add", "more", "more.txt")
+    write_examples([Example((f"reply {i}",), f"reply {i}") for i in range(5)], tmp_path / "chats" / "test-0.parquet")
+    words = ("index", "evaluate", "one", "two", "more", "--data", "chats")
+    gains = ["recall_at_1_above_the_first" in row for row in answer(*words)["results"]]
+    assert gains == [False, True, False]
+    assert "the indexes hold different replies" in command(*words).err
+    assert "different replies" not in command("index", "evaluate", "one", "two", "--data", "chats").err
+
+
 EDITIONS = [{"text": "Hello!", "id": "a1"}, {"text": "At one.", "id": "a2", "questions": ["When?"]}, {"text": "New", "id": 9}]
 
 
@@ -510,6 +524,19 @@ def test_ids_that_are_there_already_are_named(command, two_files):  # noqa: ARG0
     assert "a1, a2" in told
     assert "--replace" in told
     assert [reply.text for _, reply in Index.open("idx")] == ["Hello!", "At noon.", "Bye.", "Hello!", "At one.", "New"]
+
+
+def test_texts_that_are_there_already_are_counted(command, two_files):  # noqa: ARG001
+    command("index", "build", "model", "old.jsonl", "-o", "idx")
+    (Path("copies.txt")).write_text("Bye.\nUnheard of.\n")
+    assert "has the texts of 1 of these replies already; --deduplicate" in command("index", "add", "idx", "copies.txt").err
+    assert "already" not in command("index", "add", "idx", "copies.txt", "--deduplicate").err
+
+
+def test_replies_that_lose_their_examples_are_named(command, two_files):  # noqa: ARG001
+    command("index", "build", "model", "new.jsonl", "-o", "idx")
+    (Path("texts.jsonl")).write_text(json.dumps({"text": "At two.", "id": "a2"}) + "\n")
+    assert "those of the old ones are gone: a2;" in command("index", "add", "idx", "texts.jsonl", "--replace").err
 
 
 def test_replace_puts_the_new_edition_in_the_old_ones_place(command, two_files):  # noqa: ARG001

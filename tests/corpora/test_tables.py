@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import zipfile
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.corpora.forms import tables
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.forms.source import look
 from rejoinder.corpora.forms.tables import DELIMITERS, Choice, find_delimiter, open_table
 from rejoinder.errors import InputError
@@ -104,3 +107,17 @@ def test_an_old_workbook_is_one_line(tmp_path):
     path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
     with pytest.raises(InputError, match=r"is an old workbook \(.xls, .doc\); save it as .xlsx or .csv"):
         look(path)
+
+
+def test_fields_that_are_lost_where_replies_of_one_text_are_joined_are_named(tmp_path):
+    rows = [
+        {"id": 1, "text": "We open at nine.", "team": "a", "examples": ["When are you open?"]},
+        {"id": 2, "text": "We open at nine.", "team": "b", "examples": ["opening hours"]},
+        {"id": 3, "text": "Other.", "team": "b"},
+    ]
+    path = tmp_path / "replies.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    reading = Reading()
+    first, other = read_candidates(path, None, None, reading)
+    assert (first.payload["team"], len(first.examples), other.text) == ("a", 2, "Other.")
+    assert "others differ in team" in reading.notes[-1]

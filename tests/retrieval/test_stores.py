@@ -376,6 +376,13 @@ def test_whoever_does_not_answer_is_named(tmp_path):
         store.stamp()
 
 
+def test_a_database_that_does_not_exist_is_named(postgres_store):
+    connection = postgres_store.address.connection.replace("/postgres?", "/nowhere?")
+    store = PostgresStore.at(f"{connection}&index=x")
+    with pytest.raises(InputError, match=r"there is no such database .*create it, or check its name"):
+        Index.open(store)
+
+
 def test_a_role_that_reads_may_search_and_not_change(postgres_store):
     index = Index.build(HashEncoder(), A, postgres_store)
     schema = postgres_store.address.schema

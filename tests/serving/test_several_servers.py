@@ -181,6 +181,10 @@ def test_while_the_database_is_away_a_server_answers():
             server.ask("/v1/candidates", {"candidates": [{"text": "New."}]})
         assert refused.value.code == 503
         assert "PostgreSQL does not answer" in json.load(refused.value)["error"]["message"]
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            server.ask("/v1/feedback", {"messages": ["When do you open?"], "offered": [0], "chosen": 0})
+        assert refused.value.code == 503
+        assert "PostgreSQL does not answer" in json.load(refused.value)["error"]["message"]
     database.cleanup()
 
 

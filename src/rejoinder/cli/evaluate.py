@@ -228,6 +228,9 @@ def evaluate_index(
     note(
         f"a reply that is not among the first {ranking.RETRIEVED_AT[-1]} counts as the last of all"
     )
+    tasks = {(row.data, row.result.fingerprint) for row in rows}
+    if len(tasks) > len(data):
+        note("the indexes hold different replies, so that no gain over the first is given")
     emit(
         {"results": report.to_json(rows)}, as_json, lambda _: report.plain(rows, _width()).rstrip()
     )

@@ -205,7 +205,7 @@ def add(
 
     Example: rejoinder index add replies.index more.txt
     """
-    from rejoinder.retrieval.replacement import KnownIds, positions_by_id, replace_replies
+    from rejoinder.retrieval.replacement import KnownReplies, replace_replies
     from rejoinder.stores.address import store_of
 
     source = ReplyFile(replies, None, None, deduplicate, parse_settings(settings))
@@ -222,11 +222,14 @@ def add(
             if replace:
                 plan = replace_replies(opened, source.read(known), **options)
                 counts = {"added": len(plan.added), "replaced": len(plan.changes)}
+                notes = plan.notes()
             else:
-                ids = KnownIds(positions_by_id(opened), {})
-                counts = {"added": len(opened.add(ids.watch(source.read(known)), **options))}
-                if text := ids.note():
-                    note(text)
+                replies_known = KnownReplies(opened)
+                new = replies_known.watch(source.read(known))
+                counts = {"added": len(opened.add(new, **options))}
+                notes = replies_known.notes()
+    for text in notes:
+        note(text)
     note_scores(before, opened.manifest)
     report_truncated(opened.encoder, "replies")
     emit(describe(opened, **counts), as_json, describe_text)

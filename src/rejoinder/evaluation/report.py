@@ -163,7 +163,10 @@ def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
     return table
 
 
-def _difference_at_1(row: Row, base: Row) -> Estimate:
+def _difference_at_1(row: Row, base: Row) -> Estimate | None:
+    """Return the paired difference of recall at 1; None: of other examples or replies."""
+    if row.result.fingerprint != base.result.fingerprint:
+        return None
     return compare(row.result, base.result, seed=row.result.seed).recall[1]
 
 
@@ -176,12 +179,14 @@ def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, An
     for group in _by_data(rows).values():
         for row in group:
             more: dict[str, Any] = {}
-            if row is not group[0]:
-                more["recall_at_1_above_the_first"] = asdict(_difference_at_1(row, group[0]))
+            gain = None if row is group[0] else _difference_at_1(row, group[0])
+            if gain is not None:
+                more["recall_at_1_above_the_first"] = asdict(gain)
             if above:
                 bases = [base for base in _bases(group, above) if base is not row]
+                gains = {base.model: _difference_at_1(row, base) for base in bases}
                 more["recall_at_1_above"] = {
-                    base.model: asdict(_difference_at_1(row, base)) for base in bases
+                    model: asdict(gain) for model, gain in gains.items() if gain is not None
                 }
             found.append(row.to_json() | more)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,32 +28,48 @@ def positions_by_id(replies: Iterable[tuple[int, Candidate]]) -> dict[str, list[
     return dict(positions)
 
 
-@dataclass(slots=True)
-class KnownIds:
-    """The ids of an index that replies which are added have too."""
+def _names(ids: Collection[str]) -> str:
+    """Return the first ids of some, and how many more there are."""
+    names = ", ".join(itertools.islice(ids, SHOWN))
+    return f"{names} and {len(ids) - SHOWN:,} more" if len(ids) > SHOWN else names
 
-    known: Mapping[str, object]
-    met: dict[str, None]
+
+class KnownReplies:
+    """The replies of an index, and which of those that are added have an id or a text of theirs."""
+
+    def __init__(self, replies: Iterable[tuple[int, Candidate]]) -> None:
+        self._ids: set[str] = set()
+        self._texts: set[str] = set()
+        for _, candidate in replies:
+            self._ids.add(id_of(candidate))
+            self._texts.add(candidate.text)
+        self._ids.discard("")
+        self._met: dict[str, None] = {}
+        self._copies = 0
 
     def watch(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-        """Yield the replies; remember the ids that are known."""
+        """Yield the replies; remember those that are known."""
         for candidate in candidates:
             name = id_of(candidate)
-            if name in self.known:
-                self.met[name] = None
+            if name in self._ids:
+                self._met[name] = None
+            elif candidate.text in self._texts:
+                self._copies += 1
             yield candidate
 
-    def note(self) -> str:
-        """Return a line that names the ids; nothing if there are none."""
-        if not self.met:
-            return ""
-        names = ", ".join(itertools.islice(self.met, SHOWN))
-        more = f" and {len(self.met) - SHOWN:,} more" if len(self.met) > SHOWN else ""
-        return (
-            f"{len(self.met):,} ids were there already and now have two editions, both of which "
-            f"are suggested: {names}{more}; `index delete --id` takes both away, `index add "
-            "--replace` puts the new one in the old one's place"
-        )
+    def notes(self) -> Iterator[str]:
+        """Yield lines about the ids, and about the texts of other replies, that were known."""
+        if self._met:
+            yield (
+                f"{len(self._met):,} ids were there already and now have two editions, both of "
+                f"which are suggested: {_names(self._met)}; `index delete --id` takes both away, "
+                "`index add --replace` puts the new one in the old one's place"
+            )
+        if self._copies:
+            yield (
+                f"the index has the texts of {self._copies:,} of these replies already; "
+                "--deduplicate leaves such replies out"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +80,15 @@ class Replacement:
     deleted: Sequence[int]  # of ids that have fewer replies now
     added: Sequence[Candidate]
     unchanged: int
+    without_examples: Sequence[str] = ()  # ids of replies whose examples the new ones do not have
+
+    def notes(self) -> Iterator[str]:
+        """Yield a line that names the replies that lost their examples, if any did."""
+        if self.without_examples:
+            yield (
+                "no examples came with the new replies, so that those of the old ones are gone: "
+                f"{_names(self.without_examples)}; add the replies again with their examples"
+            )
 
 
 def plan_replacement(
@@ -84,6 +109,7 @@ def plan_replacement(
         else:
             added.append(candidate)
     changes: dict[int, Candidate] = {}
+    without_examples: dict[str, None] = {}
     deleted: list[int] = []
     unchanged = 0
     for name, listed in new.items():
@@ -96,7 +122,9 @@ def plan_replacement(
                 unchanged += 1
             else:
                 changes[position] = edition
-    return Replacement(changes, deleted, added, unchanged)
+                if old[position].examples and not edition.examples:
+                    without_examples[name] = None
+    return Replacement(changes, deleted, added, unchanged, list(without_examples))
 
 
 def replace_replies(index: Any, candidates: Iterable[Candidate], **options: Any) -> Replacement:

@@ -44,6 +44,7 @@ from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, Unavailabl
 from rejoinder.serving.worker.process import ComputingProcess
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.log_database import LogError
+from rejoinder.stores.store import UnreachableError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -420,12 +421,12 @@ class Api:
 
     async def on_failure(self, _request: Any, error: Exception) -> Any:
         """Convert an exception to an error response."""
-        if isinstance(error, OSError):
-            return _disk_answer(error)
         if isinstance(error, OverloadedError):
             status = 429
-        elif isinstance(error, BusyError | LogError | UnavailableError):
+        elif isinstance(error, BusyError | LogError | UnavailableError | UnreachableError):
             status = 503
+        elif isinstance(error, OSError):
+            return _disk_answer(error)
         elif isinstance(error, ReusedKeyError):
             status = 422
         else:

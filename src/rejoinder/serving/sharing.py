@@ -38,9 +38,13 @@ class Sharing:
         background.start(_NAME, self._share)
 
     async def close(self) -> None:
-        """Share what was answered last."""
+        """Share what was answered last, if the database can be reached."""
         self._background.stop(_NAME)
-        await self._share_now()
+        try:
+            await self._share_now()
+        except (InputError, OSError) as error:
+            fields = {"reason": str(error)}
+            logger.warning("the last answers were not shared", extra={"fields": fields})
 
     def add(self, name: str, answer: RecentAnswer) -> None:
         """Share an answer soon, by its id."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from rejoinder.errors import BusyError, InputError
+from rejoinder.patterns import search_pattern
 from rejoinder.stores.store import StaleError, UnreachableError
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ _BUSY = ("40001", "40P01", "55P03", "57014", "23505")
 """serialization_failure, deadlock_detected, lock_not_available, query_canceled, unique_violation"""
 _GONE = ("3F000", "42P01")  # schema, table
 _DENIED = "42501"
+_NO_DATABASE = "3D000"  # invalid_catalog_name
+_NO_DATABASE_TEXT = search_pattern('database "[^"]*" does not exist')
+"""psycopg gives an error of connecting no code."""
 
 
 @contextlib.contextmanager
@@ -55,6 +59,10 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
         raise InputError(
             f"{shown}: PostgreSQL lets nobody in so ({reason}); set PGUSER and PGPASSWORD, or "
             "~/.pgpass, or a service file (PGSERVICE)"
+        ) from None
+    if code == _NO_DATABASE or _NO_DATABASE_TEXT.search(reason):
+        raise InputError(
+            f"{shown}: there is no such database ({reason}); create it, or check its name"
         ) from None
     raise UnreachableError(
         f"{shown}: PostgreSQL does not answer ({reason}); start it, or check host and port"

@@ -95,7 +95,8 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
             text = text if isinstance(text, list) else str(text).strip()
             yield candidate_of({**row, columns["text"]: text}, columns, where)
 
-    yield from gathered(candidates()) if "questions" in columns else candidates()
+    has_questions = "questions" in columns
+    yield from gathered(candidates(), reading, source) if has_questions else candidates()
 
 
 def _left_out(
@@ -132,7 +133,8 @@ def read_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         words = ", ".join(f"{role} = {name}" for role, name in next(iter(columns.values())).items())
         reading.notes.append(f"{sample.source}: JSON: {words}")
     rest = itertools.chain(first, candidates)
-    yield from gathered(rest) if any(candidate.examples for candidate in first) else rest
+    has_questions = any(candidate.examples for candidate in first)
+    yield from gathered(rest, reading, sample.source) if has_questions else rest
 
 
 def _is_unused(value: Any, reading: Reading) -> bool:
@@ -266,16 +268,29 @@ def _examples(value: Any, columns: Mapping[str, str], where: str) -> tuple[tuple
     )
 
 
-def gathered(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+def gathered(
+    candidates: Iterable[Candidate], reading: Reading, source: object
+) -> Iterator[Candidate]:
     """Yield one reply for all with the same text, with the questions of all, in their first order.
 
-    The first one's title and payload are kept.
+    The first one's title and payload are kept; `reading` notes which fields of others are not.
     """
     replies: dict[str, Candidate] = {}
     questions: dict[str, dict[tuple[str, ...], None]] = {}
+    lost: dict[str, None] = {}
     for candidate in candidates:
-        replies.setdefault(candidate.text, candidate)
+        first = replies.setdefault(candidate.text, candidate)
         questions.setdefault(candidate.text, {}).update(dict.fromkeys(candidate.examples))
+        lost |= dict.fromkeys(
+            name
+            for name in {**first.payload, **candidate.payload}
+            if name != "id" and first.payload.get(name) != candidate.payload.get(name)
+        )
+    if lost:
+        reading.notes.append(
+            f"{source}: replies with the same text are one, with the questions of all and the "
+            f"fields of the first: others differ in {', '.join(lost)}"
+        )
     for text, candidate in replies.items():
         yield dataclasses.replace(candidate, examples=tuple(questions[text]))
 

@@ -37,7 +37,7 @@ def read_chatterbot(sample: Sample, choice: Choice, reading: Reading) -> Iterato
             for asked, answer in itertools.pairwise(statements):
                 yield Candidate(answer, payload, "", ((asked,),))
 
-    yield from gathered(replies())
+    yield from gathered(replies(), reading, sample.source)
 
 
 CHATTERBOT = Form(
