@@ -164,6 +164,9 @@ def _serve(
             ).start()
     # here, so that a change is finished at the end
     _answer(partial(computing.run, Lane.CHANGE), pipes[Lane.CHANGE])
+    # Other lanes may still compute, for nobody: beside them, libraries of C++ abort as they end.
+    logging.shutdown()
+    os._exit(0)
 
 
 def _answer(work: Callable[[Sequence[Job]], list[Any]], pipe: Connection) -> None:
