@@ -94,6 +94,16 @@ def test_index_says_what_it_made_and_shows_progress(command, replies):
     assert "Encoding: 3 of 3 replies" in err
 
 
+def test_commands_to_try_can_be_pasted(command, replies, talks, refused):
+    built = command("index", "build", "model", replies, "-o", "my index")
+    assert shlex.split(built.out.splitlines()[-1])[1:5] == ["rejoinder", "reply", "my index", "How are you?"]
+    refused("reply", "my index", "Hi", "--minimum-confidence", 0.8, said="rejoinder calibrate 'my index' --data")
+    calibrated = command("calibrate", "my index", "--data", talks)
+    assert shlex.split(calibrated.out.splitlines()[-1])[1:4] == ["rejoinder", "reply", "my index"]
+    refused("reply", "no index", "Hi", said="index build MODEL REPLIES -o 'no index'`")
+    refused("index", "delete", "my index", said="`rejoinder index delete 'my index' 17`")
+
+
 def test_index_takes_limit_and_deduplicates(answer, tmp_path):
     (tmp_path / "replies.txt").write_text("a\na\nb\nc\n")
     for count, options in ((4, ()), (3, ["--deduplicate"]), (2, ["--limit", 2])):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -252,7 +253,8 @@ def delete(
 
     if not positions and not ids:
         raise InputError(
-            f"name positions to delete, as in `rejoinder index delete {folder} 17`, or --id ID"
+            "name positions to delete, as in"
+            f" `rejoinder index delete {shlex.quote(folder)} 17`, or --id ID"
         )
     opened = Index.open(folder)
     by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
@@ -423,7 +425,9 @@ def describe_text(result: Mapping[str, Any]) -> str:
         facts += [f"search finds {record['recall']:.1%} of the 30 best ({measured})"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     lines = [f"{result['index']}: {', '.join(facts)}", *_head_lines(result)]
-    return "\n".join([*lines, f'Try: rejoinder reply {result["index"]} "How are you?"'])
+    return "\n".join(
+        [*lines, f'Try: rejoinder reply {shlex.quote(result["index"])} "How are you?"']
+    )
 
 
 def _head_lines(result: Mapping[str, Any]) -> list[str]:
