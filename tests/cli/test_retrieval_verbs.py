@@ -217,6 +217,12 @@ def test_wrong_calls(refused, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize("line", ["reply FILE Hi", "chat FILE", "learn FILE", "index verify FILE", "index delete FILE 0"])
+def test_a_file_of_replies_in_place_of_an_index_is_named_as_such(refused, replies, line):
+    said = f"{replies} is a file, not an index; `rejoinder index build MODEL {replies} -o INDEX` builds one"
+    refused(*line.replace("FILE", replies).split(), said=said)
+
+
 def test_reply_gives_score_position_text_and_payload(command, index):
     shown = command("reply", index, "At noon.", "-k", 1).out
     assert shown.splitlines()[0].split() == ["1.000", "#1", "At", "noon."]

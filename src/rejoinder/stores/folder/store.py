@@ -144,7 +144,8 @@ class FolderStore(Store):
         """Return what changes whenever the manifest or the calibration does."""
         found = []
         for name in (MANIFEST, CALIBRATION):
-            with contextlib.suppress(FileNotFoundError):
+            # `read_manifest` says what is wrong with a file in place of a folder.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 status = (self.folder / name).stat()
                 found.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(found) or None
