@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import typer
+
 _UNKNOWN = object()  # whether a value is right
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
@@ -44,7 +46,11 @@ def convert_plainly(parameter: Any) -> None:
         else:
             converted = _converted(value, descriptor.annotation, descriptor.parameter_info)
         if converted is _UNKNOWN or (parameter.required and not converted):
-            return process(ctx, value)
+            try:
+                return process(ctx, value)
+            except typer.BadParameter as error:
+                error.message = error.message.removeprefix("Value error, ")  # pydantic's words
+                raise
         called = parameter.callback
         return converted if called is None else called(ctx, parameter, converted)
 
