@@ -151,6 +151,8 @@ WRONG = {
     "index build model empty.txt -o x": "empty.txt is empty",
     "index build model blank.txt -o x": "blank.txt holds no replies",
     "index build model replies.jsonl -o idx": "take `rejoinder index add`, --overwrite",
+    "index build model replies.jsonl -o ''": "-o is empty; name the file or folder to write",
+    "calibrate idx --data talks.jsonl --output ''": "--output is empty",
     "index build model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
     "index build model replies.jsonl -o x --split test": "no test split",
     "index build model replies.jsonl -o x --ray 127.0.0.1:1": "--ray ",

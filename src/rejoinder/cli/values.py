@@ -16,6 +16,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import typer
 
+from rejoinder.errors import InputError
+
 _UNKNOWN = object()  # whether a value is right
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
@@ -41,6 +43,8 @@ def convert_plainly(parameter: Any) -> None:
     nothing = () if parameter.multiple or parameter.nargs == -1 else None
 
     def convert(ctx: Any, value: Any) -> Any:
+        if value == "" and "--output" in parameter.opts:  # a path would be the current folder
+            raise InputError(f"{parameter.opts[0]} is empty; name the file or folder to write")
         if value is None:
             converted: Any = nothing
         else:
