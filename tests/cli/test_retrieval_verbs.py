@@ -385,6 +385,14 @@ def test_reply_reads_less_leaves_out_what_was_said_and_shows_copies(command, ind
     assert len(command("reply", index, "Hi", "-k", 6, "--omit", "nothing", "--json").json["replies"]) == 6
 
 
+def test_an_index_that_few_examples_calibrate_says_so(command, tmp_path):
+    rows = [{"text": f"Reply {i}.", "examples": [f"topic{i} word{j}" for j in range(6)]} for i in range(10)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    built = command("index", "build", "model", "rows.jsonl", "-o", "faq").out
+    few = "not calibrated: too few of them found their reply; rejoinder calibrate faq --data CONVERSATIONS"
+    assert built.splitlines()[-2] == few
+
+
 def test_a_calibrated_index_stays_silent_when_it_is_unsure(command, refused, index, talks, tmp_path):
     shown = command("calibrate", index, "--data", talks)
     assert shown.code == 0, shown.err

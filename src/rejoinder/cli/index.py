@@ -392,10 +392,11 @@ def describe(
     opened: Index, *, added: int = 0, deleted: int = 0, replaced: int = 0
 ) -> dict[str, Any]:
     """Return what the verbs print of an index, as JSON."""
-    from rejoinder.retrieval.calibration import is_calibrated
+    from rejoinder.retrieval.calibration import why_uncalibrated
 
     record = opened.manifest.approximate
     head = opened.manifest.head
+    uncalibrated = why_uncalibrated(opened)
     return {
         "index": str(opened.store),
         "replies": len(opened),
@@ -406,7 +407,8 @@ def describe(
         "approximate": None if record is None else asdict(record),
         "examples": opened.manifest.examples,
         "head": None if head is None else asdict(head),
-        "calibrated": is_calibrated(opened),
+        "calibrated": uncalibrated is None,
+        "uncalibrated": uncalibrated,
         "bytes": opened.store.size(),
         "model": opened.manifest.model.name,
         "fingerprint": opened.fingerprint,
@@ -455,8 +457,7 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
             " probability P"
         )
         if result["calibrated"]
-        else "not calibrated: too few of them, later replies (`rejoinder learn` fits to all), "
-        "or no scikit-learn (extra intents)",
+        else f"not calibrated: {result['uncalibrated']}",
     ]
 
 

@@ -237,13 +237,17 @@ def read_calibration(index: Searcher) -> Calibration:
     return calibration
 
 
-def is_calibrated(index: Searcher) -> bool:
-    """Return whether an index has a calibration that still holds."""
+def why_uncalibrated(index: Searcher) -> str | None:
+    """Return why an index has no calibration that still holds; None: it has one."""
+    head = index.manifest.head
+    if head is not None and head.held_out and not index.store.has_file(CALIBRATION):
+        # Else the examples that were left out would have calibrated it.
+        return f"too few of them found their reply; {_command(index)}"
     try:
         read_calibration(index)
-    except InputError:
-        return False
-    return True
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _check(calibration: Calibration, index: Searcher) -> None:
