@@ -20,9 +20,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from typer.core import TyperCommand, TyperGroup
 
-from rejoinder.cli.start import INTERRUPTED, INTERRUPTED_CODE, is_interrupt
 from rejoinder.cli.values import PlainValues
-from rejoinder.errors import InputError, RejoinderError
+from rejoinder.errors import (
+    INTERRUPTED,
+    INTERRUPTED_CODE,
+    InputError,
+    RejoinderError,
+    is_interrupt,
+)
 from rejoinder.progress import escaped, note, printable
 
 

@@ -6,8 +6,7 @@ import io
 import os
 import sys
 
-INTERRUPTED = "interrupted; finished work is kept, and no half-written output is left"
-INTERRUPTED_CODE = 130
+from rejoinder.errors import INTERRUPTED, INTERRUPTED_CODE, is_interrupt
 
 
 def main() -> None:
@@ -26,15 +25,6 @@ def main() -> None:
             raise
         print(f"rejoinder: {INTERRUPTED}", file=sys.stderr)
         raise SystemExit(INTERRUPTED_CODE) from None
-
-
-def is_interrupt(error: BaseException | None) -> bool:
-    """Return whether an error is Ctrl-C, or what Python 3.11 or typer makes of it.
-
-    Python 3.11 makes it a RuntimeError while a class is made.
-    """
-    cause = None if error is None else error.__cause__
-    return isinstance(error, KeyboardInterrupt) or isinstance(cause, KeyboardInterrupt)
 
 
 def _open_closed() -> None:
