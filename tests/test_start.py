@@ -48,6 +48,26 @@ def test_help_imports_typer_alone(folder, words):
     assert rooms == {"cli", "errors", "memory", "progress", "telemetry"}
 
 
+# Python 3.11 makes a RuntimeError of what is raised while a class is made.
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "RuntimeError('in a class') from KeyboardInterrupt()"])
+@pytest.mark.parametrize("module", ["rejoinder.cli.shell", "typer", "rejoinder.cli.app", "rejoinder.cli.retrieval"])
+def test_ctrl_c_during_the_imports_ends_in_one_line(tmp_path, module, raised):
+    code = f"""
+import sys
+class Interrupting:
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            raise {raised}
+sys.meta_path.insert(0, Interrupting)
+sys.argv = ["rejoinder", "reply", "index", "Hi!"]
+from rejoinder.cli.start import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    line = "rejoinder: interrupted; finished work is kept, and no half-written output is left\n"
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", line)
+
+
 def test_a_reply_imports_what_searches(folder):
     libraries, rooms = imported(folder, "reply", "index", "When do you open?")
     assert libraries <= OF_TYPER | OF_SEARCH, "pydantic converts no plain options"

@@ -6,6 +6,9 @@ import importlib
 import re
 from typing import Any
 
+INTERRUPTED = "interrupted; finished work is kept, and no half-written output is left"
+INTERRUPTED_CODE = 130  # the exit code of a command that Ctrl-C ended
+
 
 class RejoinderError(Exception):
     """Base of every error that Rejoinder raises on purpose.
@@ -64,3 +67,12 @@ def shown(value: object) -> str:
     """Return what an error's line shows of a value: its beginning, 60 characters at most."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Return whether an error is Ctrl-C, or what Python 3.11 or typer makes of it.
+
+    Python 3.11 makes it a RuntimeError while a class is made.
+    """
+    cause = None if error is None else error.__cause__
+    return isinstance(error, KeyboardInterrupt) or isinstance(cause, KeyboardInterrupt)

@@ -56,6 +56,13 @@ def test_a_dry_run_shows_what_a_file_of_replies_holds_and_writes_nothing(command
     refused("index", "build", "convert-small", "faq.csv", *COLUMNS, said="give -o INDEX for the folder")
 
 
+@pytest.mark.parametrize("option", ["--dry-run", "-o=new"])
+def test_a_table_of_a_header_alone_is_refused_as_such(refused, tmp_path, option):
+    (tmp_path / "header.csv").write_text("question,answer\n")
+    said = "header.csv has a header and no rows; give each reply a row"
+    refused("index", "build", "bi-small", "header.csv", *option.split("="), said=said)
+
+
 def test_replies_are_indexed_in_the_form_that_is_found_or_chosen(command, refused, tmp_path):
     err = command("index", "build", "convert-small", "faq.csv", "-o", "faq", *COLUMNS).err
     assert "faq.csv: table (semicolon, cp1252): text = Antwort" in err

@@ -15,7 +15,12 @@ def test_reply_says_in_json_how_a_message_was_read_and_why_it_found_nothing(comm
     assert foreign["replies"] == []
     assert foreign["notes"] == {"language": "unknown"}
     assert foreign["reason"] == "language"
-    assert "the message is not English" in command("reply", tmp_path / "faq", "Wo ist meine Bestellung?").out
+    refusal = command("reply", tmp_path / "faq", "Wo ist meine Bestellung?").out.strip()
+    assert refusal == "no reply: the message is not English; --minimum-score N searches all the same"
+    chat = command("chat", tmp_path / "faq", stdin="Wo ist meine Bestellung?\n").out
+    assert chat.splitlines()[-1] == f"({refusal})"
+    [turn] = command("chat", tmp_path / "faq", "--json", stdin="Wo ist meine Bestellung?\n").json["turns"]
+    assert (turn["notes"], turn["reason"]) == (foreign["notes"], "language")
     typo = command("reply", tmp_path / "faq", "wheres my ordr", "--json").json
     assert typo["notes"] == {"corrected": {"ordr": "order"}}
     assert "reason" not in typo

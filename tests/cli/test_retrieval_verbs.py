@@ -94,6 +94,16 @@ def test_index_says_what_it_made_and_shows_progress(command, replies):
     assert "Encoding: 3 of 3 replies" in err
 
 
+def test_commands_to_try_can_be_pasted(command, replies, talks, refused):
+    built = command("index", "build", "model", replies, "-o", "my index")
+    assert shlex.split(built.out.splitlines()[-1])[1:5] == ["rejoinder", "reply", "my index", "How are you?"]
+    refused("reply", "my index", "Hi", "--minimum-confidence", 0.8, said="rejoinder calibrate 'my index' --data")
+    calibrated = command("calibrate", "my index", "--data", talks)
+    assert shlex.split(calibrated.out.splitlines()[-1])[1:4] == ["rejoinder", "reply", "my index"]
+    refused("reply", "no index", "Hi", said="index build MODEL REPLIES -o 'no index'`")
+    refused("index", "delete", "my index", said="`rejoinder index delete 'my index' 17`")
+
+
 def test_index_takes_limit_and_deduplicates(answer, tmp_path):
     (tmp_path / "replies.txt").write_text("a\na\nb\nc\n")
     for count, options in ((4, ()), (3, ["--deduplicate"]), (2, ["--limit", 2])):
@@ -141,6 +151,8 @@ WRONG = {
     "index build model empty.txt -o x": "empty.txt is empty",
     "index build model blank.txt -o x": "blank.txt holds no replies",
     "index build model replies.jsonl -o idx": "take `rejoinder index add`, --overwrite",
+    "index build model replies.jsonl -o ''": "-o is empty; name the file or folder to write",
+    "calibrate idx --data talks.jsonl --output ''": "--output is empty",
     "index build model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
     "index build model replies.jsonl -o x --split test": "no test split",
     "index build model replies.jsonl -o x --ray 127.0.0.1:1": "--ray ",
@@ -205,6 +217,12 @@ def test_wrong_calls(refused, tmp_path):
     refused("reply", "idx", "-", stdin=b"fine\n\xff\n", said="standard input:2: not UTF-8")
     assert len(Index.open("idx")) == 3
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("line", ["reply FILE Hi", "chat FILE", "learn FILE", "index verify FILE", "index delete FILE 0"])
+def test_a_file_of_replies_in_place_of_an_index_is_named_as_such(refused, replies, line):
+    said = f"{replies} is a file, not an index; `rejoinder index build MODEL {replies} -o INDEX` builds one"
+    refused(*line.replace("FILE", replies).split(), said=said)
 
 
 def test_reply_gives_score_position_text_and_payload(command, index):
@@ -365,6 +383,14 @@ def test_reply_reads_less_leaves_out_what_was_said_and_shows_copies(command, ind
     command("index", "add", index, replies)
     assert len(command("reply", index, "Hi", "-k", 6, "--json").json["replies"]) == 3
     assert len(command("reply", index, "Hi", "-k", 6, "--omit", "nothing", "--json").json["replies"]) == 6
+
+
+def test_an_index_that_few_examples_calibrate_says_so(command, tmp_path):
+    rows = [{"text": f"Reply {i}.", "examples": [f"topic{i} word{j}" for j in range(6)]} for i in range(10)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    built = command("index", "build", "model", "rows.jsonl", "-o", "faq").out
+    few = "not calibrated: too few of them found their reply; rejoinder calibrate faq --data CONVERSATIONS"
+    assert built.splitlines()[-2] == few
 
 
 def test_a_calibrated_index_stays_silent_when_it_is_unsure(command, refused, index, talks, tmp_path):

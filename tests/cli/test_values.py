@@ -1,4 +1,4 @@
-"""Plain values of options, which no pydantic converts: the same as typer's."""
+"""Plain values of options, which no pydantic converts: the same as typer's, without pydantic's words in errors."""
 
 import os
 import sys
@@ -87,7 +87,8 @@ def test_each_line_ends_as_with_typer_alone(line, tmp_path, monkeypatch):
     class Plain(PlainValues, TyperCommand):
         """The same command with plain values."""
 
-    assert outcome(Plain, line.split()) == outcome(TyperCommand, line.split())
+    code, shown, *values = outcome(TyperCommand, line.split())
+    assert outcome(Plain, line.split()) == (code, shown.replace("Value error, ", ""), *values)
 
 
 @pytest.mark.skipif(

@@ -19,7 +19,7 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.encoding import regression, scoring
 from rejoinder.retrieval.encoding.head import fit_replies
-from rejoinder.retrieval.calibration import CalibratedIndex
+from rejoinder.retrieval.calibration import CalibratedIndex, why_uncalibrated
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.address import store_of
 from rejoinder.retrieval.options import ANY_SCORE
@@ -375,7 +375,9 @@ def test_an_index_is_calibrated_by_the_examples_that_were_left_out(encoder, tmp_
     assert sure.replies[0].text == "reply 3"
     [none] = CalibratedIndex(index).answer([["Where is the museum?"]], 0.9)
     assert none.replies == []
+    assert why_uncalibrated(index) is None
     index.add(["Another reply."])
+    assert "is of other replies than it has now; calibrate again: rejoinder" in why_uncalibrated(index)
     with pytest.raises(InputError, match="calibrate again"):
         CalibratedIndex(index)
 

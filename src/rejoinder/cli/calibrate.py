@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -117,6 +118,7 @@ def _text(result: Mapping[str, Any]) -> str:
     else:
         lines.append(f"at no threshold {wanted}")
     lines += [result["picture"]] if result["picture"] else []
+    index = shlex.quote(result["index"])
     return "\n".join(
-        [*lines, f'Try: rejoinder reply {result["index"]} "How are you?" --minimum-confidence 0.8']
+        [*lines, f'Try: rejoinder reply {index} "How are you?" --minimum-confidence 0.8']
     )

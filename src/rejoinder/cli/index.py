@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -255,7 +256,8 @@ def delete(
 
     if not positions and not ids:
         raise InputError(
-            f"name positions to delete, as in `rejoinder index delete {folder} 17`, or --id ID"
+            "name positions to delete, as in"
+            f" `rejoinder index delete {shlex.quote(folder)} 17`, or --id ID"
         )
     opened = Index.open(folder)
     by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
@@ -393,10 +395,11 @@ def describe(
     opened: Index, *, added: int = 0, deleted: int = 0, replaced: int = 0
 ) -> dict[str, Any]:
     """Return what the verbs print of an index, as JSON."""
-    from rejoinder.retrieval.calibration import is_calibrated
+    from rejoinder.retrieval.calibration import why_uncalibrated
 
     record = opened.manifest.approximate
     head = opened.manifest.head
+    uncalibrated = why_uncalibrated(opened)
     return {
         "index": str(opened.store),
         "replies": len(opened),
@@ -407,7 +410,8 @@ def describe(
         "approximate": None if record is None else asdict(record),
         "examples": opened.manifest.examples,
         "head": None if head is None else asdict(head),
-        "calibrated": is_calibrated(opened),
+        "calibrated": uncalibrated is None,
+        "uncalibrated": uncalibrated,
         "bytes": opened.store.size(),
         "model": opened.manifest.model.name,
         "fingerprint": opened.fingerprint,
@@ -426,7 +430,9 @@ def describe_text(result: Mapping[str, Any]) -> str:
         facts += [f"search finds {record['recall']:.1%} of the 30 best ({measured})"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     lines = [f"{result['index']}: {', '.join(facts)}", *_head_lines(result)]
-    return "\n".join([*lines, f'Try: rejoinder reply {result["index"]} "How are you?"'])
+    return "\n".join(
+        [*lines, f'Try: rejoinder reply {shlex.quote(result["index"])} "How are you?"']
+    )
 
 
 def _head_lines(result: Mapping[str, Any]) -> list[str]:
@@ -454,8 +460,7 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
             " probability P"
         )
         if result["calibrated"]
-        else "not calibrated: too few of them, later replies (`rejoinder learn` fits to all), "
-        "or no scikit-learn (extra intents)",
+        else f"not calibrated: {result['uncalibrated']}",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -165,7 +166,8 @@ def learn(
         tuned = opened.manifest.approximate
         learned = _on_latest(opened, lambda: learning.learn(opened, log, chats, progress=advance))
     if tuned and opened.manifest.approximate is None:
-        note(f"search is exact again; `rejoinder index tune {folder}` makes it approximate")
+        tune = f"`rejoinder index tune {shlex.quote(folder)}`"
+        note(f"search is exact again; {tune} makes it approximate")
     note_scores(before, opened.manifest)
     emit({**describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
 

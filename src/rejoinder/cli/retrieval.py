@@ -134,7 +134,7 @@ def reply(
             **given,
             "context": said,
             **_to_json(answer),
-            **_notes(first, said, history, answer),
+            **_notes(first, history, said, answer),
         }
         emit(
             result,
@@ -146,7 +146,7 @@ def reply(
         note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
 
 
-def _notes(index: Any, said: Conversation, history: int | None, answer: Answer) -> dict[str, Any]:
+def _notes(index: Any, history: int | None, said: Conversation, answer: Answer) -> dict[str, Any]:
     """Return how a message was read, and why there is no reply, where a program can tell."""
     from rejoinder.text.messages import refusal
 
@@ -224,6 +224,7 @@ def chat(
     first: Any = getattr(searcher, "first", searcher)
     find = _finder(searcher, options)
     lowest = _lowest(first, minimum_score)
+    notes = partial(_notes, first, history)
     show = partial(_show, lowest=lowest, minimum_confidence=minimum_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
@@ -233,7 +234,10 @@ def chat(
             say(f"> {line}")  # so that the output reads as a conversation
         if line == "/quit":
             break
-        say(_command(line, talk) if line.startswith("/") else _answer(find, talk, line, show))
+        if line.startswith("/"):
+            say(_command(line, talk))
+        else:
+            say(_answer(find, talk, line, notes, show))
     if as_json:
         emit({"turns": talk.turns}, as_json, lambda _: "")
 
@@ -310,14 +314,20 @@ def _command(line: str, talk: _Talk) -> str:
     return f"(no command {line}; /help shows them)"
 
 
-def _answer(find: Finder, talk: _Talk, line: str, show: Callable[[Mapping[str, Any]], str]) -> str:
+def _answer(
+    find: Finder,
+    talk: _Talk,
+    line: str,
+    notes: Callable[[Conversation, Answer], dict[str, Any]],
+    show: Callable[[Mapping[str, Any]], str],
+) -> str:
     """Add a turn and return what to show of it, `none` if there is no reply."""
     try:
         _check([line])
     except InputError as error:
         return str(error)
-    [answer] = find([talk.asked(line)])
-    talk.append(turn := {"message": line, **_to_json(answer)})
+    [answer] = find([said := talk.asked(line)])
+    talk.append(turn := {"message": line, **_to_json(answer), **notes(said, answer)})
     shown = show(turn)
     return shown if turn["replies"] else f"({shown})"
 

@@ -21,7 +21,13 @@ from typing import Any, ParamSpec, TypeVar
 from typer.core import TyperCommand, TyperGroup
 
 from rejoinder.cli.values import PlainValues
-from rejoinder.errors import InputError, RejoinderError
+from rejoinder.errors import (
+    INTERRUPTED,
+    INTERRUPTED_CODE,
+    InputError,
+    RejoinderError,
+    is_interrupt,
+)
 from rejoinder.progress import escaped, note, printable
 
 
@@ -104,11 +110,8 @@ def explain(error: BaseException) -> tuple[int, str]:
             2,
             f"error: {error.object[:60]!a} is not UTF-8 text; check the encoding of the input",
         )
-    if isinstance(error, KeyboardInterrupt):
-        return (
-            130,
-            "interrupted; finished work is kept, and no half-written output is left",
-        )
+    if is_interrupt(error):
+        return INTERRUPTED_CODE, INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return 1, ""
     return 1, f"error: {_failure(error, line)}"

@@ -6,6 +6,8 @@ import io
 import os
 import sys
 
+from rejoinder.errors import INTERRUPTED, INTERRUPTED_CODE, is_interrupt
+
 
 def main() -> None:
     """Run the `rejoinder` command on the process's arguments and exit with its code.
@@ -13,9 +15,16 @@ def main() -> None:
     See `cli.shell`.
     """
     _open_closed()
-    from rejoinder.cli.shell import guarded
+    try:
+        # Imported here so that even Ctrl-C during the imports ends in one line.
+        from rejoinder.cli.shell import guarded
 
-    guarded(_run)()
+        guarded(_run)()
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not is_interrupt(error):
+            raise
+        print(f"rejoinder: {INTERRUPTED}", file=sys.stderr)
+        raise SystemExit(INTERRUPTED_CODE) from None
 
 
 def _open_closed() -> None:
@@ -33,7 +42,6 @@ def _open_closed() -> None:
 def _run() -> None:
     # Else pydantic reads the metadata of all installed libraries, to find plugins of its own.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
-    # Imported here so that even Ctrl-C during the imports ends in one line.
     from rejoinder.cli.app import app
     from rejoinder.memory import limit_onednn_cache
 
@@ -42,4 +50,10 @@ def _run() -> None:
         # a terminal that cannot show a reply's letters shows their codes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    app(prog_name="rejoinder")
+    try:
+        app(prog_name="rejoinder")
+    except SystemExit as ended:
+        # Outside the verbs, as in the import of one, typer ends at Ctrl-C without a word.
+        if not ended.__suppress_context__ and is_interrupt(ended.__context__):
+            raise KeyboardInterrupt from None
+        raise

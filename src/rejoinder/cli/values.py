@@ -14,6 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import typer
+
+from rejoinder.errors import InputError
+
 _UNKNOWN = object()  # whether a value is right
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
@@ -39,12 +43,18 @@ def convert_plainly(parameter: Any) -> None:
     nothing = () if parameter.multiple or parameter.nargs == -1 else None
 
     def convert(ctx: Any, value: Any) -> Any:
+        if value == "" and "--output" in parameter.opts:  # a path would be the current folder
+            raise InputError(f"{parameter.opts[0]} is empty; name the file or folder to write")
         if value is None:
             converted: Any = nothing
         else:
             converted = _converted(value, descriptor.annotation, descriptor.parameter_info)
         if converted is _UNKNOWN or (parameter.required and not converted):
-            return process(ctx, value)
+            try:
+                return process(ctx, value)
+            except typer.BadParameter as error:
+                error.message = error.message.removeprefix("Value error, ")  # pydantic's words
+                raise
         called = parameter.callback
         return converted if called is None else called(ctx, parameter, converted)
 

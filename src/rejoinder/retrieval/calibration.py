@@ -7,6 +7,7 @@ was, alone.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -217,10 +218,7 @@ def read_calibration(index: Searcher) -> Calibration:
     One that is missing, altered, or of another index is an InputError.
     """
     if not index.store.has_file(CALIBRATION):
-        raise InputError(
-            f"{index.store} is not calibrated; rejoinder calibrate {index.store} --data "
-            "CONVERSATIONS"
-        )
+        raise InputError(f"{index.store} is not calibrated; {_command(index)}")
     shown = f"the calibration of {index.store}"
     try:
         text = index.store.read_file(CALIBRATION).decode()
@@ -239,13 +237,17 @@ def read_calibration(index: Searcher) -> Calibration:
     return calibration
 
 
-def is_calibrated(index: Searcher) -> bool:
-    """Return whether an index has a calibration that still holds."""
+def why_uncalibrated(index: Searcher) -> str | None:
+    """Return why an index has no calibration that still holds; None: it has one."""
+    head = index.manifest.head
+    if head is not None and head.held_out and not index.store.has_file(CALIBRATION):
+        # Else the examples that were left out would have calibrated it.
+        return f"too few of them found their reply; {_command(index)}"
     try:
         read_calibration(index)
-    except InputError:
-        return False
-    return True
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _check(calibration: Calibration, index: Searcher) -> None:
@@ -260,4 +262,9 @@ def _check(calibration: Calibration, index: Searcher) -> None:
 
 
 def _again(index: Searcher) -> str:
-    return f"calibrate again: rejoinder calibrate {index.store} --data CONVERSATIONS"
+    return f"calibrate again: {_command(index)}"
+
+
+def _command(index: Searcher) -> str:
+    """Return the command that calibrates an index, as a shell reads it."""
+    return f"rejoinder calibrate {shlex.quote(str(index.store))} --data CONVERSATIONS"

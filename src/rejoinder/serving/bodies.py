@@ -20,6 +20,23 @@ from rejoinder.serving.requests import MARKS, MOST_MARKS, Request
 
 _JSON = match_pattern(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 
+_OBJECT = "must be a JSON object"
+_WHOLE = "must be a whole number"
+_MUST = {
+    "missing": "is missing",
+    "list_type": "must be a list",
+    "dict_type": _OBJECT,
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": "must be a number",
+}
+"""What is wrong with a value, by the types of pydantic's errors."""
+
 
 def json_route(form: type[Request]) -> type[APIRoute]:
     """Return the class of routes with a body, which are checked here.
@@ -96,7 +113,19 @@ def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
         if known or (part == place[-1] and found["type"] in ("missing", "unknown_key")):
             parts.append(str(part)[:100])
     parameter = ".".join(parts)[:200] or (str(place[-1]) if place else "the body")
-    return error_answer(422, f"{parameter}: {found['msg']}", parameter)
+    wrong = _what_is_wrong(found, is_item=bool(parts) and parts[-1].isdecimal())
+    return error_answer(422, parameter + wrong, parameter)
+
+
+def _what_is_wrong(error: Any, *, is_item: bool) -> str:
+    """Return what follows the name of a value in our words, for an error of pydantic."""
+    if error["type"] in _MUST:
+        return f" {_MUST[error['type']]}"
+    if error["type"] in ("string_pattern_mismatch", "string_too_short"):
+        return " is blank; leave it out" if is_item else " is blank; give a text"
+    text = error["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    kind, should, rest = text.partition(" should ")
+    return f" must {rest}" if should and kind.isalpha() else f": {text}"
 
 
 async def on_http_error(request: Any, error: Any) -> Any:

@@ -19,6 +19,7 @@ import functools
 import itertools
 import math
 import secrets
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -129,8 +130,8 @@ class FaissIndex:
     def _damaged(self) -> str:
         return (
             f"{self.folder / self.record.file} is missing or damaged; open the index again if it "
-            f"was just changed; else `rejoinder index tune {self.folder}` makes the file again, "
-            "--method exact goes on without it"
+            f"was just changed; else `rejoinder index tune {shlex.quote(str(self.folder))}` makes "
+            "the file again, --method exact goes on without it"
         )
 
     def _search_effort(self, k: int, passing: int, vectors: int) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -159,7 +160,8 @@ def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
             raise InputError(
                 f"{path}: examples are read from .parquet, .jsonl and .csv files "
                 f"(the last two also with {', '.join(COMPRESSIONS)}); "
-                f"`rejoinder data chats {path} -o DIR` makes examples of an export of chats"
+                f"`rejoinder data chats {shlex.quote(str(path))} -o DIR` makes examples of an "
+                "export of chats"
             )
         return [(path, split)]
     named = next((name for name in SPLITS if path.name.startswith(f"{name}-")), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -174,7 +175,7 @@ def _unknown(sample: Sample, holds: str) -> str:
     if holds == "chats" and sample.kind == "json lines" and _OF_EXAMPLES & set(sample.columns):
         return (
             f"{sample.source} holds examples, not an export of chats; make a data folder of it: "
-            f"rejoinder data jsonl {sample.source} -o DIR"
+            f"rejoinder data jsonl {shlex.quote(str(sample.source))} -o DIR"
         )
     if holds == "chats" and sample.columns:
         text += (
@@ -195,7 +196,8 @@ def _other_verb(path: str | Path, form: Form) -> str:
     if form.holds == "chats":
         return (
             f"{path} looks like chats ({form.title}), not replies; make examples of it "
-            f"(rejoinder data chats {path} -o DIR) and index that folder, or name another format"
+            f"(rejoinder data chats {shlex.quote(str(path))} -o DIR) and index that folder, or "
+            "name another format"
         )
     return (
         f"{path} looks like replies ({form.title}), not chats; index it with "

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -101,12 +102,13 @@ class FolderStore(Store):
         path = folder / MANIFEST
         if not folder.exists():
             raise InputError(
-                f"no index {folder}; `rejoinder index build MODEL REPLIES -o {folder}` builds one"
+                f"no index {folder}; `rejoinder index build MODEL REPLIES -o"
+                f" {shlex.quote(str(folder))}` builds one"
             )
         if folder.is_file():
             raise InputError(
-                f"{folder} is a file, not an index; `rejoinder index build MODEL {folder} -o "
-                "INDEX` builds one"
+                f"{folder} is a file, not an index; `rejoinder index build MODEL"
+                f" {shlex.quote(str(folder))} -o INDEX` builds one"
             )
         if not path.is_file():
             raise InputError(
@@ -142,7 +144,8 @@ class FolderStore(Store):
         """Return what changes whenever the manifest or the calibration does."""
         found = []
         for name in (MANIFEST, CALIBRATION):
-            with contextlib.suppress(FileNotFoundError):
+            # `read_manifest` says what is wrong with a file in place of a folder.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 status = (self.folder / name).stat()
                 found.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(found) or None

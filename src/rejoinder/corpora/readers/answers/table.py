@@ -84,7 +84,9 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
     reading.notes.append(f"{source}: {table.form}: {words}")
 
     def candidates() -> Iterator[Candidate]:
+        rows = 0
         for where, row in table.rows:
+            rows += 1
             if is_left_out(row):
                 continue
             text = row[columns["text"]]
@@ -94,6 +96,8 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
                 continue
             text = text if isinstance(text, list) else str(text).strip()
             yield candidate_of({**row, columns["text"]: text}, columns, where)
+        if not rows:
+            raise InputError(f"{source} has a header and no rows; give each reply a row")
 
     has_questions = "questions" in columns
     yield from gathered(candidates(), reading, source) if has_questions else candidates()
