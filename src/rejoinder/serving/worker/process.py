@@ -22,6 +22,7 @@ from rejoinder.serving.worker.jobs import EndedError, Job, Lane
 from rejoinder.serving.worker.sources import Sources
 
 RESTART = 1.0  # seconds until a computing process is started again
+LAST_BATCH = 10.0  # seconds for what other lanes still compute at the end
 
 ENDED = "the process that computes has ended, and another one is started; try again in a second"
 
@@ -156,17 +157,18 @@ def _serve(
                 "index and models cannot be opened again", extra={"fields": {"reason": str(error)}}
             )
             sys.exit(1)
-    threading.Thread(target=_answer, args=(open_all, open_pipe), daemon=True).start()
-    for lane, pipe in pipes.items():
-        if lane is not Lane.CHANGE:
-            threading.Thread(
-                target=_answer, args=(partial(computing.run, lane), pipe), daemon=True
-            ).start()
+    beside = [threading.Thread(target=_answer, args=(open_all, open_pipe), daemon=True)]
+    beside += [
+        threading.Thread(target=_answer, args=(partial(computing.run, lane), pipe), daemon=True)
+        for lane, pipe in pipes.items()
+        if lane is not Lane.CHANGE
+    ]
+    for thread in beside:
+        thread.start()
     # here, so that a change is finished at the end
     _answer(partial(computing.run, Lane.CHANGE), pipes[Lane.CHANGE])
-    # Other lanes may still compute, for nobody: beside them, libraries of C++ abort as they end.
-    logging.shutdown()
-    os._exit(0)
+    for thread in beside:  # libraries of C++ abort if they compute while the process ends
+        thread.join(LAST_BATCH)
 
 
 def _answer(work: Callable[[Sequence[Job]], list[Any]], pipe: Connection) -> None:
