@@ -27,6 +27,7 @@ from rejoinder.retrieval.encoding import templates
 from rejoinder.text import ngrams, subwords
 from rejoinder.text.tokens import tokens
 from rejoinder.text.courtesy import asks
+from rejoinder.text.mails import clean_mail
 from rejoinder.text.messages import read_message
 from rejoinder.text.polarity import opposed
 from rejoinder.text.spelling import Speller
@@ -96,6 +97,8 @@ SEEN = {
     "a greeting and blanks": (templates.plain, "{a}hi" + " " * 19_900 + "?"),
     "comments that do not end": (templates.plain, "</" + "<!--" * 5_000),
     "hexadecimal digits": (redact, "0123456789abcdef" * 1_250),
+    "lines of a mail": (clean_mail, "a\n" * 50_000),
+    "closings of a mail": (clean_mail, "a\n" + "Thanks\n" * 20_000 + "?"),
     "quoted mails": (newest_text, "Le a " * 20_000),
     "the same words again": (_matched, "{%a%}script" * 416),
 }

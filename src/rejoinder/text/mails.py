@@ -121,15 +121,16 @@ def _without_disclaimers(lines: list[str]) -> list[str]:
 
 def _above_signature(lines: list[str]) -> list[str]:
     """Return the lines above a mark of a signature, or above a closing near the end."""
+    texts = [line for line in lines if line]
+    above = 0  # of these
     for number, line in enumerate(lines):
-        if not any(lines[:number]):
-            continue
-        if line in _SIGNATURE:
+        if above and line in _SIGNATURE:
             return lines[:number]
-        below = [each for each in lines[number + 1 :] if each]
         is_closing = len(line) <= MAX_CLOSING and _CLOSING.fullmatch(line) is not None
-        if is_closing and _is_signature(below):
+        below = texts[above + 1 : above + MAX_SIGNATURE_LINES + 2]
+        if above and is_closing and _is_signature(below):
             return lines[:number]
+        above += bool(line)
     return lines
 
 
