@@ -43,7 +43,11 @@ COLUMNS = ("--set", "columns=text=Antwort,questions=frage,title=Thema")
 def test_a_dry_run_shows_what_a_file_of_replies_holds_and_writes_nothing(command, answer, refused, tmp_path):
     before = sorted(tmp_path.iterdir())
     shown = answer("index", "build", "convert-small", "faq.csv", "--dry-run", *COLUMNS)
-    assert shown["notes"] == ["faq.csv: table (semicolon, cp1252): text = Antwort, title = Thema, questions = Frage"]
+    assert shown["notes"] == [
+        "faq.csv: table (semicolon, cp1252): text = Antwort, title = Thema, questions = Frage",
+        "faq.csv: replies with the same text are one, with the questions of all and the fields of the first: others "
+        "differ in Thema",
+    ]
     assert (shown["replies"], shown["questions"], shown["dropped"]) == (1, 2, {"rows without a reply": 1})
     (reply,) = shown["shown"]
     assert (reply["text"], reply["title"]) == ("Unterwegs, für Sie.", "Versand")

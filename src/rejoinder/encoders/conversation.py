@@ -199,11 +199,11 @@ class TextEncoder(TruncationCounter, DualEncoder):
         z = self._pool_history(
             x, self._encode(list(numbers), "history", None)[texts], np.stack([owners, slots])
         )
-        return (
-            unit_rows(z)
-            if self._part == "history"
-            else np.where(opening[:, None], x, self._combine(x, z))
-        )
+        if self._part == "history":
+            return unit_rows(z)
+        if not opening.all():
+            x[~opening] = self._combine(x[~opening], z[~opening])
+        return x
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
         """Encode conversations as what responses are scored by.

@@ -287,8 +287,8 @@ def gathered(
         questions.setdefault(candidate.text, {}).update(dict.fromkeys(candidate.examples))
         lost |= dict.fromkeys(
             name
-            for name in {**first.payload, **candidate.payload}
-            if name != "id" and first.payload.get(name) != candidate.payload.get(name)
+            for name, value in candidate.payload.items()
+            if name != "id" and value not in (None, "") and value != first.payload.get(name)
         )
     if lost:
         reading.notes.append(
