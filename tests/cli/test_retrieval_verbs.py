@@ -156,6 +156,7 @@ WRONG = {
     "index build model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
     "index build model replies.jsonl -o x --split test": "no test split",
     "index build model replies.jsonl -o x --ray 127.0.0.1:1": "--ray ",
+    "index build model replies.jsonl -o x --ray auto --engine onnx": "--engine is for this machine",
     "index tune idx --method flat": "'flat' is not one of 'hnsw', 'ivf', 'scan', 'exact'",
     "index tune idx --method exact --recall 0.9": "leave --recall out",
     "index tune idx --method exact --data talks.jsonl": "leave --data out",
@@ -216,6 +217,24 @@ def test_wrong_calls(refused, tmp_path):
     refused("reply", "idx", "-", stdin="", said="no message")
     refused("reply", "idx", "-", stdin=b"fine\n\xff\n", said="standard input:2: not UTF-8")
     assert len(Index.open("idx")) == 3
+    assert not (tmp_path / "x").exists()
+
+
+WITH_AN_ENGINE = [
+    "index build model replies.jsonl -o x", "index add idx replies.jsonl", "index reencode idx model -o x",
+    "index evaluate idx --data talks.jsonl", "evaluate model --data talks.jsonl", "reply idx Hi", "chat idx", "learn idx",
+    "mine talks.jsonl -o x.csv --model model", "desk idx --desk http://127.0.0.1:9", "mcp idx",
+    "intents train model intents.csv -o x",
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("index", "talks")
+@pytest.mark.parametrize("line", WITH_AN_ENGINE)
+def test_verbs_that_encode_take_an_engine(refused, monkeypatch, tmp_path, line):
+    monkeypatch.setenv("REJOINDER_DESK_TOKEN", "x")
+    (tmp_path / "intents.csv").write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(20)))
+    refused(*shlex.split(line), "--engine", "onnx", said="has no ONNX programs")
+    refused(*shlex.split(line), "--engine", "onnxruntime", said="'onnxruntime' is not one of 'auto', 'onnx', 'torch'")
     assert not (tmp_path / "x").exists()
 
 

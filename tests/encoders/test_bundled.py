@@ -22,11 +22,9 @@ from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.bundled import Weights
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
-from rejoinder.encoders.onnx import OnnxEncoder
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.export.folder import describe
 from rejoinder.encoders.persistence import find
-from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.encoders.small import small_model
@@ -307,20 +305,3 @@ def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(t
     assert [
         (reply.text, reply.score) for reply in index.search([["Hello!", "how are you?"]])[0]
     ] == found
-
-
-def test_a_folder_with_weights_and_programs_opens_as_either(tmp_path, monkeypatch):
-    pytest.importorskip("onnxruntime")
-    shutil.copytree(find("convert-small"), tmp_path / "both")
-    for name in ("convert-small", str(tmp_path / "both")):
-        light = open_encoder(name, light=True)
-        assert (type(light), light.name, type(open_encoder(name))) == (OnnxEncoder, name, Encoder)
-        for missing, kinds in (
-            ("onnxruntime", (Encoder, Encoder)),
-            ("torch", (OnnxEncoder, OnnxEncoder)),
-        ):
-            with monkeypatch.context() as patch:
-                there = {"onnxruntime": True, "torch": True, missing: None}
-                patch.setattr("rejoinder.encoders.open.find_spec", there.get)
-                assert (type(open_encoder(name)), type(open_encoder(name, light=True))) == kinds
-    assert open_encoder("convert-small").fingerprint == light.fingerprint

@@ -62,6 +62,14 @@ DeviceName: TypeAlias = Annotated[
     ),
 ]
 
+EngineOption: TypeAlias = Annotated[
+    Literal["auto", "onnx", "torch"],
+    typer.Option(
+        "--engine",
+        help="Compute by ONNX programs or with PyTorch; auto: the quicker, start included.",
+    ),
+]
+
 IndexName: TypeAlias = Annotated[
     str,
     typer.Argument(

@@ -14,6 +14,7 @@ import typer
 from rejoinder.cli.arguments import (
     DeviceName,
     Earlier,
+    EngineOption,
     Json,
     Sampled,
     SplitOption,
@@ -96,6 +97,7 @@ def evaluate(
     above: Above = None,
     folder: Folder = None,
     device: DeviceName = "auto",
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
@@ -119,7 +121,7 @@ def evaluate(
     models, places = _models_and_data(arguments or [], data or [])
     _check_table(models, above, context == TABLE, folder)
     pool = None if replies is None else _read_replies(replies, given)
-    opener = OpenRankers(device)
+    opener = OpenRankers(device, engine)
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
     loading = (read_task(Path(p), split, candidates, sampled, copies, pool) for p in places)
@@ -193,6 +195,7 @@ def evaluate_index(
     history: Earlier = None,
     to: To = None,
     device: DeviceName = "auto",
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure recall at 1, 3, 10, 30 and 100 among all replies of an index.
@@ -215,7 +218,7 @@ def evaluate_index(
         with track(f"Reading {path}") as advance:
             examples = sample(read_examples(path, part), sampled, progress=advance)
         for name in indexes:
-            opened = open_index(name, device=device)
+            opened = open_index(name, engine=engine, device=device)
             search = partial(_search, opened, ranking.RETRIEVED_AT[-1], history, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {opened.store}", total=len(examples)) as advance:

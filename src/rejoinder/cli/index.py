@@ -15,6 +15,7 @@ import typer
 
 from rejoinder.cli.arguments import (
     DeviceName,
+    EngineOption,
     IndexName,
     Json,
     Overwrite,
@@ -30,6 +31,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
+    from rejoinder.encoders.engines import EngineName
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
     from rejoinder.stores.manifest import Manifest
@@ -65,7 +67,7 @@ OutputOrNone: TypeAlias = Annotated[
 ]
 MethodOption: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
 LANGUAGE_REPLIES = 200  # whose language is looked at
-FEW_REPLIES = 100  # that are encoded without PyTorch if the model has ONNX programs
+FEW_REPLIES = 3_000  # that ONNX programs encode before PyTorch would have started
 
 index = typer.Typer(
     name="index",
@@ -115,6 +117,7 @@ def build(
     overwrite: Overwrite = False,
     ray: Ray = None,
     device: DeviceName = "auto",
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Encode replies, with their titles and example questions, as an index.
@@ -139,18 +142,17 @@ def build(
         return
     if output is None:
         raise InputError("give -o INDEX for the folder to write, or --dry-run to look at the file")
-    with _engine(ray, output, model) as engine:
+    with _cluster(ray, output, model, engine) as cluster:
         place = _place(output, store)
         place.check_free(overwrite=overwrite)
         total = source.total()
-        # PyTorch starts in the time in which ONNX programs encode hundreds of texts.
-        light = total is not None and total <= FEW_REPLIES and device in ("auto", "cpu")
-        opened = open_encoder(model, light=light, device="cpu" if light else device)
+        light = total is not None and total <= FEW_REPLIES
+        opened = open_encoder(model, engine=engine, light=light, device=device)
         encoder = track_truncation(opened)
         options: dict[str, Any] = {
             "overwrite": overwrite,
             "as_written": as_written,
-            "engine": engine,
+            "engine": cluster,
         }
         with contextlib.ExitStack() as bars:
             options["progress"] = bars.enter_context(track("Encoding", total, "replies"))
@@ -200,6 +202,7 @@ def add(
         typer.Option("--replace", help="Put replies in the place of those with their id."),
     ] = False,
     ray: Ray = None,
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Add replies to an index, encoded by its model.
@@ -214,12 +217,12 @@ def add(
     if ray is not None and not named:
         store = store_of(folder)
         named = store.read_manifest().model.locate(store)
-    with _engine(ray, folder, named) as engine:
-        opened = open_index(folder)
+    with _cluster(ray, folder, named, engine) as cluster:
+        opened = open_index(folder, engine=engine)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with track("Encoding", total=source.total(known), unit="replies") as advance:
             before = opened.manifest
-            options: dict[str, Any] = {"progress": advance, "engine": engine}
+            options: dict[str, Any] = {"progress": advance, "engine": cluster}
             if replace:
                 plan = replace_replies(opened, source.read(known), **options)
                 counts = {"added": len(plan.added), "replaced": len(plan.changes)}
@@ -289,6 +292,7 @@ def reencode(
     overwrite: Overwrite = False,
     ray: Ray = None,
     device: DeviceName = "auto",
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Write a new index of the same replies, at the same positions, encoded by another model.
@@ -300,14 +304,16 @@ def reencode(
     from rejoinder.retrieval.index import Index
     from rejoinder.stores.address import store_of
 
-    with _engine(ray, output, model) as engine:
+    with _cluster(ray, output, model, engine) as cluster:
         store = store_of(output)
         store.check_free(overwrite=overwrite)
         opened = Index.open(folder)
-        encoder = track_truncation(open_encoder(model, device=device))
+        light = len(opened) <= FEW_REPLIES
+        found = open_encoder(model, engine=engine, light=light, device=device)
+        encoder = track_truncation(found)
         with track("Encoding", total=len(opened), unit="replies") as advance:
             made = opened.reencode(
-                encoder, store, overwrite=overwrite, progress=advance, engine=engine
+                encoder, store, overwrite=overwrite, progress=advance, engine=cluster
             )
     report_truncated(encoder, "replies")
     emit(describe(made, added=len(made)), as_json, describe_text)
@@ -374,14 +380,18 @@ def verify(folder: IndexName, as_json: Json = False) -> None:
 
 
 @contextlib.contextmanager
-def _engine(ray: str | None, output: str, model: str) -> Iterator[Engine | None]:
+def _cluster(
+    ray: str | None, output: str, model: str, engine: EngineName
+) -> Iterator[Engine | None]:
     """Yield the engine of a Ray cluster, or None."""
     if ray is None:
         yield None
         return
+    if engine != "auto":
+        raise InputError("--engine is for this machine; each node of a Ray cluster takes its own")
     files = [path for path in Path(model).glob("*") if path.is_file()]
-    with ray_engine(ray, Path(output), files) as engine:
-        yield engine
+    with ray_engine(ray, Path(output), files) as cluster:
+        yield cluster
 
 
 def note_scores(before: Manifest, after: Manifest) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, Json, Overwrite, SettingsOption
+from rejoinder.cli.arguments import DeviceName, EngineOption, Json, Overwrite, SettingsOption
 from rejoinder.cli.models import named_model
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
@@ -99,6 +99,7 @@ def train(
     ] = None,
     overwrite: Overwrite = False,
     device: DeviceName = "auto",
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a frozen encoder.
@@ -115,7 +116,7 @@ def train(
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
-    encoder = open_all([model, *(also or ())], vectors, precision, device)
+    encoder = open_all([model, *(also or ())], vectors, precision, device, engine)
     if not multi_label and not given.has_oos:
         given = given.with_background(is_multilingual=encoder.is_multilingual)
         reject = REFUSED if reject is None else reject
@@ -150,6 +151,7 @@ def evaluate(
     oos: OutOfScope = "oos",
     overwrite: Overwrite = False,
     device: DeviceName = "auto",
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure a classifier: accuracy with its interval, confused pairs, out-of-scope texts.
@@ -171,7 +173,7 @@ def evaluate(
         if training is None
         else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     )
-    opened = load_classifier(classifier, _models(), device)
+    opened = load_classifier(classifier, _models(), device, engine)
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
         report.write_report(found, opened.labels, to, pictures=pictures, overwrite=overwrite)
@@ -204,6 +206,7 @@ def predict(
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Show the N most probable intents.")
     ] = 3,
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Print the intents of texts.
@@ -212,7 +215,7 @@ def predict(
     """
     from rejoinder.intents.folder import load_classifier
 
-    opened = load_classifier(classifier, _models())
+    opened = load_classifier(classifier, _models(), engine=engine)
     given = list(texts or read_messages(sys.stdin.buffer))
     if not given:
         raise InputError("no text; give one or more, or lines on standard input")

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, IndexName, Json, Overwrite, SettingsOption
+from rejoinder.cli.arguments import (
+    DeviceName,
+    EngineOption,
+    IndexName,
+    Json,
+    Overwrite,
+    SettingsOption,
+)
 from rejoinder.cli.index import describe, describe_text, note_scores
 from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
@@ -58,6 +65,7 @@ def mine(
     ] = 3,
     settings: SettingsOption = None,
     device: DeviceName = "auto",
+    engine: EngineOption = "auto",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -76,7 +84,7 @@ def mine(
     from rejoinder.encoders.open import open_encoder
 
     mining.check_output(output, overwrite=overwrite)
-    encoder = open_encoder(model or DEFAULT, device=device)
+    encoder = open_encoder(model or DEFAULT, engine=engine, device=device)
     with track("Reading chats", unit="messages") as advance:
         mined = mining.mine(
             chats,
@@ -133,6 +141,7 @@ def learn(
     ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove everything learned.")] = False,
     device: DeviceName = "auto",
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Learn from chats and feedback what replies answer, in seconds.
@@ -150,7 +159,7 @@ def learn(
 
     if forget and data is not None:
         raise InputError("--forget removes examples; leave --data out, or learn afterwards")
-    opened = open_index(folder, device=device)
+    opened = open_index(folder, engine=engine, device=device)
     log = FeedbackLog(opened.store)
     before = opened.manifest
     if forget:

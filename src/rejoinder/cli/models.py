@@ -15,6 +15,7 @@ from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.schema import Example
+    from rejoinder.encoders.engines import EngineName
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
@@ -29,10 +30,10 @@ EXAMPLES = 10_000  # drawn at random to choose or fit one number or a few
 class OpenRankers:
     """Opens and fits rankers (fulfils `lab.measurement.Rankers`)."""
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self, device: str = "cpu", engine: EngineName = "auto") -> None:
         from rejoinder.lab.rankers import LabOpener
 
-        self._opener = LabOpener(device)
+        self._opener = LabOpener(device, engine)
 
     def open(
         self, name: str, training: Callable[[], Sequence[Example]]
@@ -144,10 +145,12 @@ def named_model() -> str | None:
     return os.environ.get(MODEL) or None
 
 
-def open_index(name: str, *, light: bool = False, device: str = "cpu") -> Index:
+def open_index(
+    name: str, *, engine: EngineName = "auto", light: bool = False, device: str = "cpu"
+) -> Index:
     """Open an index with the model in the environment, or with the one that it names.
 
-    `light` and `device` are `encoders.open.load`'s.
+    `engine`, `light` and `device` are `encoders.open.load`'s.
     """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
@@ -155,5 +158,6 @@ def open_index(name: str, *, light: bool = False, device: str = "cpu") -> Index:
 
     index = Index.open(name)
     model = named_model() or index.manifest.model.locate(index.store)
-    index.use(track_truncation(open_encoder(model, light=light, device=device)))
+    encoder = open_encoder(model, engine=engine, light=light, device=device)
+    index.use(track_truncation(encoder))
     return index

@@ -16,6 +16,7 @@ import typer
 
 from rejoinder.cli.arguments import (
     Earlier,
+    EngineOption,
     Filter,
     HybridWeight,
     IndexName,
@@ -34,6 +35,7 @@ from rejoinder.progress import note, printable, track
 
 if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
+    from rejoinder.encoders.engines import EngineName
     from rejoinder.retrieval.calibration import Answer
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.options import SearchOptions
@@ -97,6 +99,7 @@ def reply(
     hybrid: HybridWeight = 0,
     why: WhyOption = False,
     ranker: RankerName = None,
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Find the best replies to a conversation: score, position and text of each.
@@ -123,7 +126,7 @@ def reply(
         ranker=ranker,
     )
     asked = _one(messages or []) if file is None else _read_conversations(file)
-    searcher = _open_searcher(index, ranker, options.rerank)
+    searcher = _open_searcher(index, ranker, options.rerank, engine)
     first: Any = getattr(searcher, "first", searcher)
     lowest = _lowest(first, minimum_score)
     find = _finder(searcher, options)
@@ -196,6 +199,7 @@ def chat(
     where: Filter = None,
     hybrid: HybridWeight = 0,
     ranker: RankerName = None,
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Chat: each line is a message, answered by the best reply to the whole conversation.
@@ -220,7 +224,7 @@ def chat(
         hybrid=hybrid,
         ranker=ranker,
     )
-    searcher = _open_searcher(index, ranker, options.rerank)
+    searcher = _open_searcher(index, ranker, options.rerank, engine)
     first: Any = getattr(searcher, "first", searcher)
     find = _finder(searcher, options)
     lowest = _lowest(first, minimum_score)
@@ -365,8 +369,8 @@ def _lowest(index: Index, minimum_score: float | None) -> float | None:
     return head.minimum_score if minimum_score is None and head is not None else minimum_score
 
 
-def _open_searcher(name: str, ranker: str | None, count: int) -> AnyIndex:
-    index = open_index(name, light=True)
+def _open_searcher(name: str, ranker: str | None, count: int, engine: EngineName) -> AnyIndex:
+    index = open_index(name, engine=engine, light=True)
     if ranker is None:
         return index
     from rejoinder.cli.models import OpenRankers

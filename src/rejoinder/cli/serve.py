@@ -21,6 +21,7 @@ import typer
 
 from rejoinder.cli.arguments import (
     DeviceName,
+    EngineOption,
     Host,
     IndexName,
     Json,
@@ -76,6 +77,7 @@ def serve(
     workers: Workers = 1,
     queue: Queue = 64,
     device: DeviceName = "cpu",
+    engine: EngineOption = "auto",
     log_texts: Annotated[
         bool, typer.Option("--log-texts", help="Include texts in the log.")
     ] = False,
@@ -100,11 +102,12 @@ def serve(
     sources = Sources(
         index=index,
         device=device,
+        engine=engine,
         model=named_model(),
         intents=intents,
         calibrated=minimum_confidence is not None,
         reranker=None if ranker is None else partial(open_ranker, ranker),
-        second=None if beside is None else Sources(index=beside),
+        second=None if beside is None else Sources(index=beside, device=device, engine=engine),
     )
     settings: dict[str, Any] = {
         "sources": sources,
@@ -269,6 +272,7 @@ def desk(
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
     ] = 8001,
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Suggest three replies to each message of a customer, in a note for the agents.
@@ -296,7 +300,7 @@ def desk(
             f"{host} can be reached from other machines, and events are not signed; set {SECRET}, "
             "or leave --host out"
         )
-    opened = open_index(index, light=True)
+    opened = open_index(index, engine=engine, light=True)
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     application = make_receiver(Receiver(chosen, address, IndexSearcher(opened), secret))
@@ -339,6 +343,7 @@ def mcp(
             help="HTTP port on this machine; 0: any free one. Default: standard input and output.",
         ),
     ] = None,
+    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Offer an index to assistants (MCP): suggest, search, classify, give feedback.
@@ -349,7 +354,7 @@ def mcp(
     """
     from rejoinder.integrations.mcp import make_server
 
-    opened = open_index(index, light=True)
+    opened = open_index(index, engine=engine, light=True)
     classifier = None
     if intents is not None:
         from rejoinder.serving.worker.answers import open_classifier

@@ -5,7 +5,7 @@ Command, Python, server, intents and adapters all use it.
 | name | what opens |
 |---|---|
 | FOLDER, `bi-small`, owner/name | a model of ours: by folder, by name, by id on the Hub |
-| FOLDER with onnx.json | its ONNX programs, without PyTorch or for a faster start (`light`) |
+| FOLDER with onnx.json | its ONNX programs, without PyTorch or for a faster start (see `load`) |
 | FOLDER of sentence-transformers, `st:NAME`, `minilm` | an encoder of another library |
 | `use`, `e5` | an encoder of many languages |
 | `bm25`, `tfidf` | keywords, to rank by |
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -29,6 +28,7 @@ import numpy as np
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.encoders import bundled, onnx
 from rejoinder.encoders.conversation import track_truncation
+from rejoinder.encoders.engines import EngineName, check_engine, takes_programs
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown
 from rejoinder.files import file_digest
@@ -61,6 +61,7 @@ MODULES = "modules.json"  # of a folder of sentence-transformers
 def load(
     name: str | Path,
     *,
+    engine: EngineName = "auto",
     light: bool = False,
     precision: str = "auto",
     threads: int | None = None,
@@ -70,8 +71,10 @@ def load(
 
     Args:
         name: a folder, the name of a model, or its id on the Hugging Face Hub.
-        light: prefer the ONNX programs of a folder that has them: they start without PyTorch, whose
-            import takes seconds, and answer one question sooner.
+        engine: "torch" or "onnx" computes with PyTorch or by the folder's ONNX programs; "auto"
+            with PyTorch where it is installed, else by the programs.
+        light: let "auto" prefer the ONNX programs of a folder that has them, on a processor: they
+            start a second sooner, without PyTorch, and answer one question sooner.
         precision: "fp32", "bf16" (PyTorch), "int8" (x86 processors), or "auto": bf16 or, for some
             models, int8 if the processor computes it fast, else fp32. ONNX programs are int8 where
             there are such, else fp32.
@@ -84,19 +87,17 @@ def load(
             `assert isinstance(model, rejoinder.DualEncoder)` tells a type checker.
 
     Raises:
-        InputError: there is no such model, its folder is incomplete or altered, or the device is
-            not there.
+        InputError: there is no such model, its folder is incomplete or altered, the device is not
+            there, or the engine does not compute this model.
     """
+    check_engine(engine)
     if not isinstance(name, str | Path):
         raise InputError(f"a model is a folder or a name, such as 'bi-small'; given: {shown(name)}")
     if not str(name):
         raise bundled.unknown(name)
     if is_library(name):
-        return _open_library(str(name), precision, device)
-    folder = onnx.locate(name)
-    light = (light and device == "cpu" and precision != "bf16") or find_spec("torch") is None
-    light = light and find_spec("onnxruntime") is not None  # which some platforms lack
-    if (folder / onnx.MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
+        return _open_library(str(name), precision, device, engine)
+    if takes_programs(name, engine, light=light, precision=precision, device=device):
         return onnx.open_folder(name, threads, precision)
     try:
         from rejoinder.encoders import persistence
@@ -112,13 +113,16 @@ def load(
 def open_encoder(
     name: str | Path,
     *,
+    engine: EngineName = "auto",
     light: bool = False,
     precision: str = "auto",
     threads: int | None = None,
     device: str = "cpu",
 ) -> DualEncoder:
     """Open a model that encodes replies ahead of time, as an index needs it; see `load`."""
-    encoder = load(name, light=light, precision=precision, threads=threads, device=device)
+    encoder = load(
+        name, engine=engine, light=light, precision=precision, threads=threads, device=device
+    )
     if isinstance(encoder, DualEncoder):
         return encoder
     raise InputError(
@@ -129,7 +133,11 @@ def open_encoder(
 
 
 def open_texts(
-    name: str, vectors: str = "r", precision: str = "auto", device: str = "cpu"
+    name: str,
+    vectors: str = "r",
+    precision: str = "auto",
+    device: str = "cpu",
+    engine: EngineName = "auto",
 ) -> SentenceEncoder:
     """Open an encoder of single texts, such as an intent classifier reads.
 
@@ -141,8 +149,8 @@ def open_texts(
             f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}"
         )
     if is_library(name):
-        return _open_library(name, "fp32", device)
-    model = load(name, precision=precision, device=device)
+        return _open_library(name, "fp32", device, engine)
+    model = load(name, engine=engine, precision=precision, device=device)
     return as_texts(_of_texts(model), vectors, precision)
 
 
@@ -162,12 +170,16 @@ def _of_texts(model: Any) -> TextEncoder | JoinedEncoder:
 
 
 def open_all(
-    names: Sequence[str], vectors: str = "r", precision: str = "auto", device: str = "cpu"
+    names: Sequence[str],
+    vectors: str = "r",
+    precision: str = "auto",
+    device: str = "cpu",
+    engine: EngineName = "auto",
 ) -> SentenceEncoder:
     """Open one encoder of texts, or several whose vectors are concatenated; see `open_texts`."""
     from rejoinder.encoders.sentence import concatenate
 
-    return concatenate([open_texts(name, vectors, precision, device) for name in names])
+    return concatenate([open_texts(name, vectors, precision, device, engine) for name in names])
 
 
 def as_texts(
@@ -218,8 +230,9 @@ class RankerOpener:
     Rankers over one encoder share it, so that it encodes each text once.
     """
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self, device: str = "cpu", engine: EngineName = "auto") -> None:
         self._device = device
+        self._engine: EngineName = engine
         self.opened: list[Any] = []
         """The models that were opened; they count the messages they truncate."""
         self._cached: dict[str, Any] = {}  # encoders by name
@@ -275,7 +288,7 @@ class RankerOpener:
         return self._cached[name]
 
     def _load(self, name: str) -> Any:
-        model = track_truncation(load(name, device=self._device))
+        model = track_truncation(load(name, engine=self._engine, device=self._device))
         self.opened.append(model)
         return model
 
@@ -301,9 +314,12 @@ def is_sentence_transformer(folder: Path) -> bool:
     return (folder / MODULES).is_file() and not ours
 
 
-def _open_library(name: str, precision: str, device: str = "cpu") -> SentenceEncoder:
+def _open_library(name: str, precision: str, device: str, engine: EngineName) -> SentenceEncoder:
     from rejoinder.encoders import sentence
 
+    own = "auto" if name in MULTILINGUAL else "torch"
+    if engine not in ("auto", own):
+        raise InputError(f"{name} is not computed by engine {engine}; take engine {own}")
     if name == "minilm":
         return sentence.open_minilm(precision, device)
     if name in MULTILINGUAL:

@@ -402,7 +402,7 @@ def open_answers(sources: Sources) -> Answers:
     """Open all of it, and compute once, since the first computation is slow."""
     store = sources.store
     name = sources.model or store.read_manifest().model.locate(store)
-    encoder = open_encoder(name, light=True, device=sources.device)
+    encoder = open_encoder(name, engine=sources.engine, light=True, device=sources.device)
     answers = Answers(
         sources,
         Index.open(store, encoder),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rejoinder.encoders.engines import EngineName
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.stores.store import Store
 
@@ -18,6 +19,7 @@ class Sources:
 
     index: str | Path | Store
     device: str = "cpu"  # where the encoder computes
+    engine: EngineName = "auto"  # what with
     model: str | None = None  # where the index's model is now; None: where it was
     intents: Path | None = None
     reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
