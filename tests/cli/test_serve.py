@@ -163,6 +163,34 @@ def test_what_cannot_be_served_is_refused(refused, index, words, said):
         refused(*(names.get(word, word) for word in words), said=said)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("none",), "rejoinder: error: no index none; "),
+        (("INDEX", "--minimum-confidence", "0.5"), "is not calibrated"),
+        (("INDEX", "--port", "TAKEN"), "cannot listen at 127.0.0.1, port"),
+    ],
+)
+def test_workers_that_cannot_begin_end_with_one_line(index, words, said):
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 0))
+        names = {"INDEX": str(index), "TAKEN": str(taken.getsockname()[1])}
+        command = [sys.executable, "-m", "rejoinder", "serve", "--workers", "2", "--port", "0"]
+        command += [names.get(word, word) for word in words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            taken.listen()  # as a server that has opened its index meanwhile
+            out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert said in err.strip().splitlines()[-1]
+    assert "Traceback" not in err
+
+
+def test_workers_listen_when_one_has_opened_the_index(index):
+    with serving(index, "--workers", "2") as (_, port):
+        assert ask(port, "GET", "/ready")[0] == 200
+
+
 def test_a_short_key_is_refused(refused, index, monkeypatch):
     monkeypatch.setenv("REJOINDER_READ_KEY", "short")
     refused(index, said="openssl rand")

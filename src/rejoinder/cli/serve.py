@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import ipaddress
-import multiprocessing
 import os
-import signal
-import socket
-import tempfile
-import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -31,16 +23,12 @@ from rejoinder.cli.arguments import (
 from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.serving.addresses import is_loopback, listen, reserve
 
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
-
-    from fastapi import FastAPI
-
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.serving.desk.events import Desk
     from rejoinder.serving.guard import Keys
-    from rejoinder.serving.worker.jobs import Worker
 
 TOKEN = "REJOINDER_DESK_TOKEN"  # noqa: S105 (names of variables)
 SECRET = "REJOINDER_DESK_SECRET"  # noqa: S105
@@ -96,6 +84,7 @@ def serve(
     """
     if find_spec("uvicorn") is None:
         raise MissingExtraError("rejoinder serve", "serve")
+    from rejoinder.serving.server_processes import run_many, run_one
     from rejoinder.serving.worker.sources import Sources
 
     keys = _keys(host)
@@ -121,14 +110,9 @@ def serve(
     listening = reserve(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
-    def announce() -> None:
-        begin_to_listen(listening)
-        emit({"url": address}, as_json, _text)
-
-    if workers > 1:
-        _run_workers(settings, workers, listening, announce)
-    else:
-        _run_one(settings, listening, announce)
+    announce = partial(emit, {"url": address}, as_json, _text)
+    run = run_one if workers == 1 else run_many
+    run(settings, listening, announce)
 
 
 def _keys(host: str) -> Keys:
@@ -144,115 +128,11 @@ def _keys(host: str) -> Keys:
     return keys
 
 
-def _run_workers(
-    settings: dict[str, Any],
-    workers: int,
-    listening: socket.socket,
-    announce: Callable[[], None],
-) -> None:
-    from uvicorn.supervisors import Multiprocess
-
-    from rejoinder.serving.bounds import configure
-
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
-        settings["answers"] = Path(tempfile.mkdtemp(dir=folder))
-        announce()
-        Multiprocess(configure(partial(_worker, settings), workers=workers), [listening]).run()
-
-
-def _run_one(
-    settings: Mapping[str, Any], listening: socket.socket, announce: Callable[[], None]
-) -> None:
-    from rejoinder.serving.worker.process import ComputingProcess
-
-    with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(settings["sources"]) as computing:
-        opening = meanwhile.submit(computing.open)  # while this process imports FastAPI
-        from rejoinder.serving.bounds import run
-
-        application = _worker(settings, computing)
-        opening.result()
-        announce()
-        run(application, listening)
-
-
-def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:
-    """Make the application of a worker process, which ends with the process that started it."""
-    from rejoinder.memory import keep_memory
-    from rejoinder.serving.app import ServerSettings, make_app
-
-    if (parent := multiprocessing.parent_process()) is not None:
-        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
-    keep_memory()
-    gc.freeze()
-    return make_app(ServerSettings(**settings), worker)
-
-
-def _end_after(parent: BaseProcess) -> None:
-    """End this process, as by a signal, once its parent has ended, even by a kill."""
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def open_ranker(name: str) -> Ranker:
     """Open the re-ranking model, also in a worker."""
     from rejoinder.cli.models import OpenRankers
 
     return OpenRankers().ranker(name)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; InputError: the address is not available."""
-    reserved = reserve(host, port)
-    begin_to_listen(reserved)
-    return reserved
-
-
-def reserve(host: str, port: int) -> socket.socket:
-    """Return a socket at an address, which refuses connections as yet.
-
-    So a balancer sends nothing to a server that is still opening its index.
-
-    Raises:
-        InputError: the address is not available.
-    """
-    is_ipv6 = ":" in host
-    reserved = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET)
-    if is_ipv6:
-        reserved.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    if os.name == "posix":  # elsewhere it means that others may take the address, too
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        reserved.bind((host, port))
-    except (OSError, UnicodeError) as error:
-        reserved.close()
-        _refuse(host, port, error)
-    return reserved
-
-
-def begin_to_listen(reserved: socket.socket) -> None:
-    """Let connections come; InputError: another process has begun to do so at the same address."""
-    try:
-        reserved.listen(1024)
-    except OSError as error:
-        host, port, *_ = reserved.getsockname()
-        _refuse(host, port, error)
-
-
-def _refuse(host: str, port: int, error: Exception) -> NoReturn:
-    number = getattr(error, "errno", None)
-    reason = error if number is None or number < 0 else os.strerror(number)
-    raise InputError(
-        f"cannot listen at {host}, port {port}: {reason}; take another --port or --host"
-    ) from None
 
 
 def _text(result: Mapping[str, Any]) -> str:

@@ -41,7 +41,6 @@ from rejoinder.serving.retries import PACE
 from rejoinder.serving.worker.answers import READ_ONLY, Answers, Question
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
-from rejoinder.serving.worker.process import ComputingProcess
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.log_database import LogError
 from rejoinder.stores.store import UnreachableError
@@ -69,10 +68,8 @@ class ServerSettings:
     answers: Path | None = None  # folder that several workers share; see `RecentAnswers`
 
 
-def make_app(settings: ServerSettings, worker: Worker | None = None) -> FastAPI:
-    """Return the application, an ASGI callable.
-
-    Without an open `worker` it starts a `ComputingProcess`.
+def make_app(settings: ServerSettings, worker: Worker) -> FastAPI:
+    """Return the application, an ASGI callable, which closes the `worker` when it ends.
 
     Raises:
         MissingExtraError: FastAPI or prometheus-client is missing.
@@ -179,10 +176,10 @@ class Api:
     report_queue: Batcher
     facts: dict[str, Any]  # see `Answers.facts`, when index and models were opened
 
-    def __init__(self, settings: ServerSettings, worker: Worker | None) -> None:
+    def __init__(self, settings: ServerSettings, worker: Worker) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        self._given_worker = worker
+        self._worker = worker
         self._reloading = asyncio.Lock()
         self._ready = False
         recent = RecentAnswers(settings.answers, workers=2 * settings.workers)
@@ -191,13 +188,8 @@ class Api:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object) -> AsyncIterator[None]:
-        """Open everything before the first request; finish what was accepted after the last one."""
-        with contextlib.ExitStack() as stack:
-            worker = self._given_worker
-            if worker is None:
-                worker = stack.enter_context(ComputingProcess(self.settings.sources))
-                await asyncio.to_thread(worker.open)
-            self._worker = worker
+        """Prepare all before the first request; finish what was accepted after the last one."""
+        with contextlib.closing(self._worker) as worker:
             run = worker.run
             queue = self.settings.queue
             PACE.queue = queue

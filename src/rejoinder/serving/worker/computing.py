@@ -50,6 +50,9 @@ class Computing:
                 result.__traceback__ = None
         return results
 
+    def close(self) -> None:
+        """See `Worker`; here nothing is left to finish."""
+
     def _dispatch(self, jobs: Sequence[Job]) -> list[Any]:
         results: list[Any] = [None] * len(jobs)
         groups: dict[Work, list[int]] = {}

@@ -56,3 +56,6 @@ class Worker(Protocol):
 
     def run(self, lane: Lane, jobs: Sequence[Job]) -> Sequence[Any]:
         """Return of each job its result or its exception."""
+
+    def close(self) -> None:
+        """Finish what was begun; nothing is run afterwards."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Self
+from typing import Any
 
 from rejoinder.errors import InputError
 from rejoinder.memory import keep_memory
@@ -57,10 +57,8 @@ class ComputingProcess:
         for pipe in (*child_ends.values(), open_end):
             pipe.close()  # so that the child's end is noticed
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """See `Worker`."""
         with self._lock:
             self._closing = True
         for pipe in (*self._pipes.values(), self._open_pipe):

@@ -1,0 +1,131 @@
+"""The processes of `rejoinder serve`: one, or several that share a socket.
+
+Each opens index and models before it listens, so a balancer sends nothing to a server that cannot
+answer yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rejoinder.serving.addresses import begin_to_listen
+from rejoinder.serving.worker.process import ComputingProcess
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+    from multiprocessing.queues import SimpleQueue
+
+    from fastapi import FastAPI
+    from uvicorn.supervisors import Multiprocess
+
+    from rejoinder.serving.worker.jobs import Worker
+
+
+def run_one(
+    settings: Mapping[str, Any], listening: socket.socket, announce: Callable[[], None]
+) -> None:
+    """Answer in this process until a signal ends it."""
+    computing = ComputingProcess(settings["sources"])
+    with ThreadPoolExecutor(1) as meanwhile, contextlib.closing(computing):
+        opening = meanwhile.submit(computing.open)  # while this process imports FastAPI
+        from rejoinder.serving.bounds import run
+
+        application = _application(settings, computing)
+        opening.result()
+        begin_to_listen(listening)
+        announce()
+        run(application, listening)
+
+
+def run_many(
+    settings: Mapping[str, Any], listening: socket.socket, announce: Callable[[], None]
+) -> None:
+    """Answer in as many processes as `settings` says, until a signal ends them.
+
+    Raises:
+        Exception: the first process to report could not open index and models, or not listen.
+    """
+    from uvicorn.supervisors import Multiprocess
+
+    from rejoinder.serving.bounds import configure
+
+    reports = multiprocessing.get_context("spawn").SimpleQueue()
+    failures: list[Exception] = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+        shared = {**settings, "answers": Path(tempfile.mkdtemp(dir=folder))}
+        application = partial(_worker, shared, listening, reports)
+        supervisor = Multiprocess(configure(application, workers=settings["workers"]), [listening])
+        arguments = (reports, supervisor, announce, failures)
+        threading.Thread(target=_read_reports, args=arguments, daemon=True).start()
+        supervisor.run()
+    if failures:
+        raise failures[0]
+
+
+def _read_reports(
+    reports: SimpleQueue[Exception | None],
+    supervisor: Multiprocess,
+    announce: Callable[[], None],
+    failures: list[Exception],
+) -> None:
+    """Announce the server when a process listens; end it if the first one cannot."""
+    from rejoinder.serving.guard import logger
+
+    first = reports.get()
+    if first is None:
+        announce()
+    else:
+        failures.append(first)
+        supervisor.should_exit.set()
+    while True:
+        if (error := reports.get()) is not None and not failures:
+            fields = {"reason": str(error)}
+            logger.error("a worker cannot open index and models", extra={"fields": fields})
+
+
+def _worker(
+    settings: Mapping[str, Any], listening: socket.socket, reports: SimpleQueue[Exception | None]
+) -> FastAPI:
+    """Make the application of one of several processes, which reports that it listens."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+    computing = ComputingProcess(settings["sources"])
+    try:
+        computing.open()
+        begin_to_listen(listening)
+    except Exception as error:  # noqa: BLE001 (the process that started this one raises it)
+        computing.close()
+        reports.put(error)
+        sys.exit(1)
+    reports.put(None)
+    return _application(settings, computing)
+
+
+def _application(settings: Mapping[str, Any], computing: Worker) -> FastAPI:
+    from rejoinder.memory import keep_memory
+    from rejoinder.serving.app import ServerSettings, make_app
+
+    keep_memory()
+    gc.freeze()
+    return make_app(ServerSettings(**settings), computing)
+
+
+def _end_after(parent: BaseProcess) -> None:
+    """End this process, as by a signal, once its parent has ended, even by a kill."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
