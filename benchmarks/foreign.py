@@ -7,7 +7,8 @@ and a health authority's with one. Foreign are questions to a bank (BANKING77) a
 assistants (HWU64, CLINC150). Answers take turns between the halves, intents are drawn by a hash:
 one half chose the settings of scores (validation, with the training texts of its intents), the
 other one reports (with test texts). The chatbot answers some of the commands, such as "what day is
-it", so that 100 % is not to be had.
+it": `voice_without_reply` leaves out those of intents that an index has a reply to (`ANSWERED`, by
+the names of intents and replies).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,31 @@ ASKED = 1500
 FOREIGN = 500  # of each source
 KEPT = 0.95
 SEED = 7
+ANSWERED = {
+    "are_you_a_bot": {"bot_real"},
+    "change_language": {"bot_languages"},
+    "date": {"features_date"},
+    "datetime_query": {"features_date", "features_time"},
+    "do_you_have_pets": {"bot_personal_questions"},
+    "general_joke": {"cc_joke"},
+    "general_praise": {"comment_positive", "comment_smart"},
+    "goodbye": {"greeting_goodbye"},
+    "greeting": {"greeting_hello", "greeting_how_are_you"},
+    "how_old_are_you": {"bot_personal_questions"},
+    "meaning_of_life": {"cc_philosophical"},
+    "news_query": {"cc_newspaper"},
+    "tell_joke": {"cc_joke"},
+    "thank_you": {"vocative_thank_you"},
+    "time": {"features_time"},
+    "weather": {"cc_weather"},
+    "weather_query": {"cc_weather"},
+    "what_are_your_hobbies": {"bot_personal_questions"},
+    "what_can_i_ask_you": {"bot_capabilities"},
+    "what_is_your_name": {"bot_name"},
+    "where_are_you_from": {"bot_residence"},
+    "who_made_you": {"bot_origin"},
+}
+"""Intents of voice assistants, with the chatbot's replies that answer them."""
 
 
 def main() -> None:
@@ -68,24 +94,34 @@ def main() -> None:
 def measure(model: DualEncoder, data: Path, half: int) -> Iterator[dict[str, Any]]:
     """Yield what a model refuses, by index."""
     others = foreign_messages(data, half)
-    for name, replies, asked in bots(data / "faq", half):
+    for name, names, replies, asked in bots(data / "faq", half):
         with tempfile.TemporaryDirectory() as folder:
             index = Index.build(model, replies, Path(folder) / "index")
-            found, own = best(index, [question for _, question in asked])
-            head = index.manifest.head
-            assert head is not None
+            questions = [question for _, question in asked]
+            found, own = best(index, questions)
             right = [at == number for at, (number, _) in zip(found, asked, strict=True)]
             row = {
                 "bot": name,
                 "r_at_1": percent(right),
-                "kept_by_default": percent(own >= head.minimum_score),
+                "kept_by_default": percent(~refused(index, questions)),
             }
             threshold = np.quantile(own, 1 - KEPT)
             for kind, messages in others.items():
-                _, theirs = best(index, messages)
-                row[kind] = percent(theirs < threshold)
-                row[f"{kind}_by_default"] = percent(theirs < head.minimum_score)
+                texts = [text for text, _ in messages]
+                below = best(index, texts)[1] < threshold
+                default = refused(index, texts)
+                row[kind] = percent(below)
+                row[f"{kind}_by_default"] = percent(default)
+                foreign = [not ANSWERED.get(intent, set()) & names for _, intent in messages]
+                if any(intent in ANSWERED for _, intent in messages):
+                    row[f"{kind}_without_reply"] = percent(below[foreign])
+                    row[f"{kind}_without_reply_by_default"] = percent(default[foreign])
         yield row
+
+
+def refused(index: Index, messages: Sequence[str]) -> Any:
+    """Return whether a search as it is by default finds nothing, of each message."""
+    return np.array([not own for own in index.search([[message] for message in messages], 1)])
 
 
 def percent(flags: Any) -> float:
@@ -93,20 +129,22 @@ def percent(flags: Any) -> float:
     return round(100 * float(np.mean(flags)), 1)
 
 
-def bots(folder: Path, half: int) -> Iterator[tuple[str, list[Candidate], Asked]]:
-    """Yield the name of each index, its replies, and questions with the numbers of theirs."""
+def bots(folder: Path, half: int) -> Iterator[tuple[str, set[str], list[Candidate], Asked]]:
+    """Yield each index's name, its replies' names and texts, and questions with their numbers."""
     chatbot = []
+    names = set()
     for entry in read(folder / "cosibot_en.jsonl")[half::2]:
         questions = list({text_key(text): text for text in reversed(entry["questions"])}.values())
         random.Random(0).shuffle(questions)
         chatbot.append((entry["answer"], questions))
+        names.add(entry["name"])
     later = [(row, text) for row, (_, own) in enumerate(chatbot) for text in own[HELD_OUT_FROM:]]
     for count in COUNTS:
         replies = [
             Candidate(answer, examples=tuple((text,) for text in questions[:count]))
             for answer, questions in chatbot
         ]
-        yield f"cosibot, {count} questions", replies, shuffled(later)
+        yield f"cosibot, {count} questions", names, replies, shuffled(later)
     crowd = read(folder / "covid_crowd.jsonl")[half::2]
     replies = [Candidate(entry["answer"], examples=((entry["question"],),)) for entry in crowd]
     asked = [
@@ -115,7 +153,7 @@ def bots(folder: Path, half: int) -> Iterator[tuple[str, list[Candidate], Asked]
         for text in entry["asked"]
         if text_key(text) != text_key(entry["question"])
     ]
-    yield "covid_crowd, own question", replies, shuffled(asked)
+    yield "covid_crowd, own question", set(), replies, shuffled(asked)
 
 
 def shuffled(asked: Asked) -> Asked:
@@ -125,8 +163,8 @@ def shuffled(asked: Asked) -> Asked:
     return drawn[:ASKED]
 
 
-def foreign_messages(data: Path, half: int) -> dict[str, list[str]]:
-    """Return messages that belong to no index; bank and voice those of a half of the intents."""
+def foreign_messages(data: Path, half: int) -> dict[str, list[tuple[str, str]]]:
+    """Return foreign messages with their intents; bank and voice those of a half of the intents."""
     part = ("train", "test")[half]
     with (data / f"banking77/{part}.csv").open(encoding="utf-8", newline="") as file:
         bank = [(row["text"], row["category"]) for row in csv.DictReader(file)]
@@ -142,13 +180,21 @@ def foreign_messages(data: Path, half: int) -> dict[str, list[str]]:
             *of_half(clinc, half, draw),
         ],
     }
-    return chosen | {"languages": OTHER.splitlines(), "gibberish": GIBBERISH.splitlines()}
+    for kind, lines in {"languages": OTHER, "gibberish": GIBBERISH}.items():
+        chosen[kind] = [(text, "") for text in lines.splitlines()]
+    return chosen
 
 
-def of_half(rows: Iterable[tuple[str, str]], half: int, draw: random.Random) -> list[str]:
-    """Return some texts of the intents of a half."""
-    texts = [text for text, label in rows if hashlib.sha256(label.encode()).digest()[0] & 1 == half]
-    return draw.sample(texts, min(FOREIGN, len(texts)))
+def of_half(
+    rows: Iterable[tuple[str, str]], half: int, draw: random.Random
+) -> list[tuple[str, str]]:
+    """Return some texts of the intents of a half, with their intents."""
+    found = [
+        (text, intent)
+        for text, intent in rows
+        if hashlib.sha256(intent.encode()).digest()[0] & 1 == half
+    ]
+    return draw.sample(found, min(FOREIGN, len(found)))
 
 
 if __name__ == "__main__":

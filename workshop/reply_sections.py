@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from workshop.result_pictures import Json
 from workshop.result_sections import Rows, Section, number
 
@@ -75,13 +77,19 @@ _ROWS = ("clean", *_MAILS, "typo 1", "typo 2", "burst", "emoji", "quote", "two")
 def _messages(figures: Json) -> Rows:
     refused = ("foreign refused", "gibberish refused")
     head = ["", *_ROWS, "foreign", "gibberish"]
+    faqs = {
+        faq: systems
+        for faq, systems in figures["results"].items()
+        if faq not in ("denials", "emoji pairs")
+    }
     rows = []
-    for faq, systems in figures["results"].items():
-        if faq in ("denials", "emoji pairs"):
-            continue
+    for faq, systems in faqs.items():
         for system, row in systems.items():
             cells = [number(row[key], 1) if key in row else "" for key in (*_ROWS, *refused)]
             rows.append([f"{faq}: {system}", *cells])
+    for system in next(iter(faqs.values())):
+        means = {key: statistics.mean(faq[system][key] for faq in faqs.values()) for key in _ROWS}
+        rows.append([f"mean: {system}", *(number(means[key], 1) for key in _ROWS), "", ""])
     for system, row in figures["results"]["denials"].items():
         both = f"{number(row['opposite'], 1)}; {number(row['kept'], 1)}"
         rows.append([f"denied; kept: {system}", both, *[""] * (len(head) - 2)])
@@ -91,8 +99,9 @@ def _messages(figures: Json) -> Rows:
 
 
 def _foreign(figures: Json) -> Rows:
-    kinds = ("bank", "voice", "languages", "gibberish")
-    head = ["", "R@1", *kinds, "by default: kept", *kinds]
+    kinds = ("bank", "voice", "voice_without_reply", "languages", "gibberish")
+    names = ("bank", "voice", "voice, no reply", "languages", "gibberish")
+    head = ["", "R@1", *names, "by default: kept", *names]
     rows = []
     for row in figures["rows"]:
         keys = ("r_at_1", *kinds, "kept_by_default", *(f"{kind}_by_default" for kind in kinds))
@@ -137,18 +146,19 @@ SECTIONS = {
         " two typos in the longest word, in bursts, with an emoji, below a quoted mail, two"
         " questions that both get theirs; and foreign and random messages that get none. `plain`:"
         " read as they come, as by earlier versions. BM25 and character n-grams give the nearest"
-        " question's. Last rows: messages that deny what a reply answers and get it with a"
-        " confidence above 0.5, and requests with other negators that get theirs; then replies"
-        " known by one emoji each.",
+        " question's. Mean: of the FAQs. Last rows: messages that deny what a reply answers and get"
+        " it with a confidence above 0.5, and requests with other negators that get theirs; then"
+        " replies known by one emoji each.",
         _messages,
     ),
     "foreign": Section(
         "Messages that are nobody's",
         "Shares in % of messages without a reply that are refused where 95 % of an index's own are"
         " kept, and by default: questions to a bank (BANKING77), commands to voice assistants"
-        " (HWU64, CLINC150), other languages (24, not told by their words here) and gibberish (18)."
-        " Indexes and intents are halves that chose no setting. The chatbot has replies to some of"
-        " the commands.",
+        " (HWU64, CLINC150), other languages (24, by default also told by their words) and"
+        " gibberish (18). Indexes and intents are halves that chose no setting. The chatbot has"
+        " replies to some of the commands, such as the time and the weather; `no reply` leaves"
+        " their intents out.",
         _foreign,
     ),
     "examples": Section(
