@@ -109,6 +109,12 @@ def test_all_canned_replies_are_ranked_for_each_chat(command, answer, tmp_path, 
     assert bm25["recall"]["1"]["value"] == 1.0
     ended = command(*words)
     assert "1 of 31 replies are equal to an earlier one" in ended.err
+    table = tmp_path / "replies.csv"
+    rows = "".join(f'{i},"{json.loads(line)["text"]}"\n' for i, line in enumerate(replies.read_text().splitlines()))
+    table.write_text(f"title,Antwort\n{rows}")
+    options = ("--replies", table, "--set", "columns=text=Antwort", "--data", chats)
+    one, same = (answer("bm25", *each)["results"][0] for each in (options, words[2:]))
+    assert {**one, "seconds": 0} == {**same, "seconds": 0}
     assert (
         "25 examples, 30 candidates each (the same for all); 15 left out: answered otherwise"
         in ended.out
@@ -172,6 +178,7 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
         ),
         (["bm25", "DATA", "--replies", "R", "--copies", "right"], "leave --copies out"),
         (["bm25", "DATA", "--replies", "R"], "R does not exist; name a file of replies"),
+        (["bm25", "DATA", "--set", "columns=text=A"], "--set says how the file of --replies is read"),
         # Before the data is read:
         (["bm25", "nowhere.parquet", "--context", "newest"], "not 'newest'"),
         (

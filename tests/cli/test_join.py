@@ -50,6 +50,12 @@ def test_a_few_examples_are_enough_and_a_taken_folder_is_refused_before_the_work
     )
 
 
+def test_too_few_examples_are_named(refused, models, tmp_path):
+    write_examples([Example(("one?",), "one.")], tmp_path / "data" / "valid-0.parquet")
+    said = f"{tmp_path / 'data'} (its split valid) has 1 examples; a share is chosen on 2 or more, or given: --share 0.3"
+    refused(*models, "--data", tmp_path / "data", "-o", tmp_path / "joined", said=said)
+
+
 def test_a_given_share_is_taken(command, models, tmp_path):
     ended = command(*models, "--share", 0.3, "-o", tmp_path / "joined")
     assert "share is 0.3" in ended.out

@@ -110,6 +110,11 @@ def test_a_model_that_learns_is_fitted_first(command, refused, texts, tmp_path):
     assert "10-neighbour purity" in command(*arguments, "--fit-on", tmp_path / "data").out
 
 
+def test_few_texts_are_drawn(command, texts, letters, tmp_path):
+    command(letters, "--data", texts, "--sample", 12, "-o", tmp_path / "p.png")
+    assert (tmp_path / "p.png").is_file()
+
+
 def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     for words, message in (
@@ -119,7 +124,7 @@ def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkey
         ("MODEL -o p.png --categories kind_9", "there is no category 'kind_9'"),
         ("MODEL -o p.png --categories 1", "--categories 1: a picture needs 2 or more"),
         ("MODEL -o p.png --perplexity 40", "perplexity is 40; with 40 texts"),
-        ("MODEL -o p.png --sample 10", "10 neighbours of 10 texts"),
+        ("MODEL -o p.png --sample 10", "the purity of 10 neighbours needs more texts than these 10; give 11 or more"),
         ("=MODEL -o p.png", "write TITLE=MODEL"),
     ):
         refused(

@@ -550,7 +550,12 @@ def test_indexes_of_different_replies_are_evaluated_without_a_gain(command, answ
     words = ("index", "evaluate", "one", "two", "more", "--data", "chats")
     gains = ["recall_at_1_above_the_first" in row for row in answer(*words)["results"]]
     assert gains == [False, True, False]
-    assert "the indexes hold different replies" in command(*words).err
+    ended = command(*words)
+    assert "the indexes hold different replies" in ended.err
+    shown = [line for line in ended.out.splitlines() if "candidates each" in line or line.startswith("gain")]
+    assert [line.split(" (")[0] for line in shown[:2]] == ["5 examples, 10 candidates each", "gain: R@1 above one, paired example by example"]
+    assert shown[3].split(" (")[0] == "5 examples, 11 candidates each"
+    assert len(shown) == 4, "no gain of the index alone"
     assert "different replies" not in command("index", "evaluate", "one", "two", "--data", "chats").err
 
 

@@ -75,6 +75,18 @@ def test_other_delimiters_and_forms_of_replies_are_read(read):
     assert reading.dropped == {"replies without a question": 1}
 
 
+@pytest.mark.parametrize(("name", "text"), [
+    ("faq.csv", f"answer,question,topic\n{CARD},Card?,a\n\"{PIN}\",,b\n"),
+    ("faq.jsonl", lines({"question": "Card?", "answer": CARD}, {"questions": [], "answer": PIN})),
+    ("faq.jsonl", lines({"question": "", "answer": PIN}, {"question": "Card?", "answer": CARD})),
+])  # fmt: skip
+def test_an_answer_that_nobody_asks_for_is_counted(read, name, text):
+    reading = Reading()
+    (example,) = read(text, name, reading)
+    assert (example.context, example.response) == (("Card?",), CARD)
+    assert reading.dropped == {"replies without a question": 1}
+
+
 def parts(**options):
     return Counter(split_by_shares(str(number), FaqSettings(**options)) for number in range(4096))
 
@@ -99,7 +111,8 @@ def test_impossible_shares_are_refused(shares):
 @pytest.mark.parametrize(("line", "message"), [
     ('{"question": "q"}', "question (a text), or questions (a list of texts), and answer (a text) are read"),
     ('{"frage": "q", "antwort": "a"}', "the fields are frage, antwort"),
-    ('{"question": [], "answer": "a"}', "none may be missing or blank"),
+    ('{"question": ["q", " "], "answer": "a"}', "none may be missing or blank"),
+    ('{"questions": []}', "none may be missing or blank"),
     ('{"question": "q", "answer": "\\ud800"}', "answer holds half of a surrogate pair"),
 ])  # fmt: skip
 def test_bad_lines_are_named_and_can_be_skipped(read, line, message):

@@ -45,7 +45,7 @@ def test_purity_of_bundles_and_of_chance(monkeypatch):
     whole = neighbour_purity(vectors, shuffled)
     monkeypatch.setattr(purity, "_BLOCK", 7)
     assert neighbour_purity(vectors, shuffled) == pytest.approx(whole)
-    with pytest.raises(InputError, match="60 neighbours of 60 texts"):
+    with pytest.raises(InputError, match="purity of 60 neighbours needs more texts than these 60"):
         neighbour_purity(vectors, categories, 60)
 
 

@@ -8,10 +8,12 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rejoinder import progress
+from rejoinder.errors import InputError
 from rejoinder.progress import duration
 from rejoinder.training.display import Progress, TerminalDisplay
 from rejoinder.training.recipe.losses import Loss
-from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
+from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, drawn, read_metrics, run_cost
+from rejoinder.training.recipe.settings import Validation
 from rejoinder.training.run import RunFolder, RunState
 
 PAIRS, TOKENS = 2, 12
@@ -22,6 +24,11 @@ def steps_on_the_board(folder):
     board = EventAccumulator(str(folder.tensorboard))
     board.Reload()
     return [event.step for event in board.Scalars("loss")]
+
+
+def test_data_without_validation_examples_is_named():
+    with pytest.raises(InputError, match=r"no validation examples; set validation\.examples = 0"):
+        drawn([], Validation())
 
 
 def test_lines_and_board_have_every_step_once_after_a_kill(tmp_path):

@@ -30,12 +30,23 @@ def test_a_new_folder_gets_the_resolved_recipe_and_opens_again_with_moved_data_n
 ):
     with open_run(tmp_path / "a" / "run", recipe("data")) as folder:
         assert load_recipe(folder.recipe) == recipe("data")
+    small_model(folder.model)
     with open_run(tmp_path / "a" / "run", recipe("elsewhere")):
         pass
     other = recipe("data", loss={"smoothing": 0.1})
     said = r"another recipe: loss.smoothing was 0.2 and is now 0.1; name another folder"
     with pytest.raises(InputError, match=said), open_run(tmp_path / "a" / "run", other):
         pass
+
+
+def test_a_run_that_has_learned_nothing_takes_another_recipe(tmp_path):
+    with open_run(tmp_path, recipe("data")) as folder:
+        folder.metrics.write_text('{"step": 0}\n')
+        folder.tensorboard.mkdir()
+    other = recipe("data", loss={"smoothing": 0.1})
+    with open_run(tmp_path, other):
+        assert load_recipe(folder.recipe) == other
+        assert {path.name for path in tmp_path.iterdir()} == {".lock", "recipe.toml"}
 
 
 def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path, monkeypatch):

@@ -26,6 +26,17 @@ SettingsOption: TypeAlias = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
 ]
 
+ReplyForm: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="format=NAME (of `rejoinder list formats`; for tables also"
+        " table,encoding=cp1252,delimiter=semicolon,header=no), columns=text=NAME,questions=NAME."
+        " Default: detected.",
+    ),
+]
+
 SplitOption: TypeAlias = Literal["train", "valid", "test"]
 
 TestSplit: TypeAlias = Annotated[

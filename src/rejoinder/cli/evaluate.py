@@ -16,6 +16,7 @@ from rejoinder.cli.arguments import (
     Earlier,
     EngineOption,
     Json,
+    ReplyForm,
     Sampled,
     SplitOption,
     TestSplit,
@@ -89,6 +90,7 @@ def evaluate(
     data: Annotated[list[str] | None, typer.Option(metavar="DATA", help=_DATA)] = None,
     candidates: Candidates = 100,
     replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
+    settings: ReplyForm = None,
     copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
     sampled: Sampled = None,
     split: TestSplit = None,
@@ -120,7 +122,9 @@ def evaluate(
     reading = report.FULL if context == TABLE else report.parse_reading(context)
     models, places = _models_and_data(arguments or [], data or [])
     _check_table(models, above, context == TABLE, folder)
-    pool = None if replies is None else _read_replies(replies, given)
+    if settings and replies is None:
+        raise InputError("--set says how the file of --replies is read; name one, or leave it out")
+    pool = None if replies is None else _read_replies(replies, settings, given)
     opener = OpenRankers(device, engine)
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
@@ -314,9 +318,10 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
     return models, [*data, *more]
 
 
-def _read_replies(file: Path, given: typer.Context) -> list[str]:
+def _read_replies(file: Path, settings: list[str] | None, given: typer.Context) -> list[str]:
     from rejoinder.corpora.keys import text_key
     from rejoinder.corpora.registry.candidates import read_candidates
+    from rejoinder.corpora.registry.reply_settings import parse_settings
 
     for option in ("candidates", "copies"):
         if (
@@ -325,7 +330,8 @@ def _read_replies(file: Path, given: typer.Context) -> list[str]:
             raise InputError(
                 f"--replies ranks all different replies of {file}; leave --{option} out"
             )
-    texts = [candidate.text for candidate in read_candidates(file)]
+    choice = parse_settings(settings)
+    texts = [candidate.text for candidate in read_candidates(file, choice=choice)]
     if same := len(texts) - len({text_key(text) for text in texts}):
         but = "except for case, spaces, punctuation and Unicode normalisation"
         note(

@@ -171,6 +171,12 @@ def _try(joined: JoinedEncoder, data: Sequence[Path]) -> list[dict[str, float]]:
     for place in data:
         with track(f"Reading {place}") as advance:
             examples = read_sample(place, advance)
+        if len(examples) < 2:
+            part = " (its split valid)" if place.is_dir() else ""
+            raise InputError(
+                f"{place}{part} has {len(examples)} examples; a share is chosen on 2 or more,"
+                " or given: --share 0.3"
+            )
         most = min(CANDIDATES, len(examples))
         tasks.append(ranking_task(examples, candidates=most, copies="right"))
     known = joined.with_cache()

@@ -20,12 +20,13 @@ from rejoinder.cli.arguments import (
     Json,
     Overwrite,
     Ray,
+    ReplyForm,
     SplitOption,
     ray_engine,
 )
 from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.models import named_model, open_index, report_truncated
-from rejoinder.cli.reply_files import ReplyDryRun, ReplyFile, ReplyForm, parse_settings, survey_text
+from rejoinder.cli.reply_files import ReplyDryRun, ReplyFile, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, note, track
@@ -132,6 +133,7 @@ def build(
     To share replies between machines, keep them in PostgreSQL with pgvector (extra postgres):
     rejoinder index build bi-small replies.txt -o "postgresql://HOST/DB?index=support"
     """
+    from rejoinder.corpora.registry.reply_settings import parse_settings
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval.index import Index
@@ -209,6 +211,7 @@ def add(
 
     Example: rejoinder index add replies.index more.txt
     """
+    from rejoinder.corpora.registry.reply_settings import parse_settings
     from rejoinder.retrieval.replacement import KnownReplies, replace_replies
     from rejoinder.stores.address import store_of
 

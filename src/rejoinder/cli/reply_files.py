@@ -13,7 +13,6 @@ import typer
 
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
-from rejoinder.settings import documented
 
 if TYPE_CHECKING:
     from rejoinder.corpora.forms.tables import Choice
@@ -23,40 +22,9 @@ from rejoinder.cli.arguments import SplitOption
 
 SHOWN = 5  # replies of a survey, and questions of each
 
-ReplyForm: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="format=NAME (of `rejoinder list formats`; for tables also"
-        " table,encoding=cp1252,delimiter=semicolon,header=no), columns=text=NAME,questions=NAME."
-        " Default: detected.",
-    ),
-]
-
 ReplyDryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Show what the file holds without writing anything.")
 ]
-
-
-@documented
-class ReplySettings:
-    """Settings of a file of replies, as those of exported chats."""
-
-    format: str = ""
-    columns: str = ""
-    inactive: str = ""
-
-
-def parse_settings(settings: Sequence[str] | None) -> Choice:
-    """Return the choices of `--set`: format, columns, inactive=keep."""
-    from rejoinder.corpora.forms.tables import parse_choice
-    from rejoinder.settings import parse_setting, text_fields, validate
-
-    texts = text_fields(ReplySettings)
-    values = dict(parse_setting(text, "name=value", texts) for text in settings or ())
-    chosen = validate(ReplySettings, values, "settings of replies")
-    return parse_choice(chosen.format, chosen.columns, chosen.inactive)
 
 
 MOST_KEPT = 100_000  # replies that are kept from their counting to their encoding

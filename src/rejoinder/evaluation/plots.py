@@ -80,15 +80,18 @@ def save_figure(figure: Figure, path: Path, kind: str) -> None:
 
 
 def project(
-    vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0
+    vectors: FloatArray, method: Method = "tsne", *, perplexity: float | None = None, seed: int = 0
 ) -> FloatArray:
     """Return two coordinates (n, 2) for the direction of each vector (n, d).
 
-    t-SNE starts from the principal ones.
+    t-SNE starts from the principal ones. `perplexity` is its own; None: 30, of few texts a third of
+    their number.
     """
     rows = unit_rows(vectors)
     if len(rows) < 3:
         raise InputError(f"{len(rows)} texts are too few for a picture; give 3 or more")
+    if perplexity is None:
+        perplexity = min(30.0, len(rows) / 3)
     if method == "tsne" and not 1 <= perplexity < len(rows):
         raise InputError(
             f"t-SNE's perplexity is {perplexity:g};"

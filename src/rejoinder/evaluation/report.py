@@ -106,13 +106,14 @@ def _parts(rows: Sequence[Row], above: Sequence[str]) -> Iterator[RenderableType
         if group[0] is not rows[0]:
             yield ""
         yield Text(data, style="bold")
-        yield Text(describe(group[0].result))
-        bases = _bases(group, above)
-        if len(bases) > 1:
-            yield Text("above NAME: R@1 less that of NAME, paired example by example")
-        elif len(group) > 1:
-            yield Text(f"gain: R@1 above {bases[0].title}, paired example by example")
-        yield _table(group, bases)
+        for same in _by_task(group):
+            yield Text(describe(same[0].result))
+            bases = _bases(same, above)
+            if len(bases) > 1:
+                yield Text("above NAME: R@1 less that of NAME, paired example by example")
+            elif len(same) > 1:
+                yield Text(f"gain: R@1 above {bases[0].title}, paired example by example")
+            yield _table(same, bases)
     if len({row.data for row in rows}) > 1 and len({row.model for row in rows}) > 1:
         yield ""
         yield Text("R@1 side by side", style="bold")
@@ -208,6 +209,14 @@ def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
     for row in rows:
         groups.setdefault(row.data, []).append(row)
     return groups
+
+
+def _by_task(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield rows that ranked the same examples among the same candidates."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.result.fingerprint, []).append(row)
+    yield from groups.values()
 
 
 def percent(estimate: Estimate | None, form: str = "{} [{}, {}]") -> str:

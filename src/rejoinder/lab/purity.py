@@ -22,8 +22,8 @@ def neighbour_purity(
     """
     if not 1 <= neighbours < len(vectors):
         raise InputError(
-            f"{neighbours} neighbours of {len(vectors)} texts; choose 1 or more neighbours, fewer"
-            " than the texts"
+            f"the purity of {neighbours} neighbours needs more texts than these {len(vectors)};"
+            f" give {neighbours + 1} or more"
         )
     rows = unit_rows(vectors)
     numbers = np.unique(np.asarray(categories), return_inverse=True)[1]

@@ -160,7 +160,7 @@ class Table:
         lines = []
         for column, about in self.columns.items():
             said = [
-                " ".join(report.describe(result).splitlines())
+                "; ".join(report.describe(result).splitlines())
                 for result in self.results(column)[:1]
             ]
             if said := [*said, *filter(None, [about])]:

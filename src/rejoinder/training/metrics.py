@@ -45,6 +45,11 @@ def drawn(store: TokenStore, config: Validation) -> TokenRows:
         InputError: there are fewer of them than candidates in a group.
     """
     limit = min(len(store), config.examples)
+    if not len(store):
+        raise InputError(
+            "the data has no validation examples;"
+            " set validation.examples = 0 to train without validation, or give more data"
+        )
     if limit < config.candidates:
         raise InputError(
             f"{limit} validation examples make no group of {config.candidates};"

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,17 @@ class RunFolder:
         self.hard_negatives = path / "hard_negatives"
         self.summary = path / "summary.json"  # what came out, once the run is finished
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything that was learned is in it."""
+        return self.checkpoint.exists() or self.model.exists()
+
+    def forget(self) -> None:
+        """Remove what was logged of steps whose results are not there."""
+        self.metrics.unlink(missing_ok=True)
+        if self.tensorboard.exists():
+            shutil.rmtree(self.tensorboard)
+
 
 def resolve_recipe(
     recipe: Recipe | str | Path,
@@ -95,14 +107,15 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
     _check(folder, recipe)
     path.mkdir(parents=True, exist_ok=True)
     with locked(path / _LOCK, f"{path} is being trained"):
-        _check(folder, recipe)  # another process may have begun in between
-        if not folder.recipe.exists():
-            save_recipe(recipe, folder.recipe)
         for place in (path, folder.checkpoint.parent, folder.tokens, folder.hard_negatives):
             remove_leftovers(place)
             for lock in place.glob("*.lock"):
                 if lock != path / _LOCK:  # nobody else is in here
                     lock.unlink()
+        _check(folder, recipe)  # another process may have begun in between
+        if not folder.has_begun:
+            folder.forget()
+            save_recipe(recipe, folder.recipe)
         check_replaceable(folder.model, persistence.FOLDER, overwrite=True)
         with name_path_on_enospc(path):
             yield folder
@@ -111,6 +124,8 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
 def _check(folder: RunFolder, recipe: Recipe) -> None:
     if not folder.recipe.exists():
         check_shared(folder.path, f"a run, which has a {folder.recipe.name}", [_LOCK])
+    elif not folder.has_begun:
+        return  # such as after an error in the recipe
     elif difference := first_difference(load_recipe(folder.recipe, resolved=True), recipe):
         raise InputError(
             f"{folder.path} is a run of another recipe: {difference};"

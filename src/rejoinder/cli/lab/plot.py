@@ -34,8 +34,12 @@ Projection: TypeAlias = Annotated[
     Literal["tsne", "pca"], typer.Option("--projection", help="Projection to two dimensions.")
 ]
 Perplexity: TypeAlias = Annotated[
-    float,
-    typer.Option(min=1, metavar="N", help=("Perplexity of t-SNE: about the number of neighbours.")),
+    float | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Perplexity of t-SNE: about the number of neighbours. Default: 30, less of few texts.",
+    ),
 ]
 Categories: TypeAlias = Annotated[
     list[str] | None,
@@ -54,7 +58,7 @@ def plot(
     data: Texts,
     output: Picture,
     projection: Projection = "tsne",
-    perplexity: Perplexity = 30.0,
+    perplexity: Perplexity = None,
     categories: Categories = None,
     sampled: AtMost = 2000,
     fit_on: FitOn = None,

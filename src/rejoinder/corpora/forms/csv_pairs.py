@@ -34,9 +34,16 @@ _SAME_AS = {"question": "context", "answer": "response"}
 
 
 def read_csv(
-    path: str | Path, reading: Reading | None = None, settings: OwnSettings | None = None
+    path: str | Path,
+    reading: Reading | None = None,
+    settings: OwnSettings | None = None,
+    *,
+    unasked: str | None = None,
 ) -> Generator[Example]:
-    """Yield the examples of a CSV file; a bad row has its first line's number."""
+    """Yield the examples of a CSV file; a bad row has its first line's number.
+
+    `unasked` counts rows that have a response and no context; None: they are bad.
+    """
     path = Path(path)
     reading = reading or Reading()
     settings = settings or OwnSettings()
@@ -55,6 +62,9 @@ def read_csv(
             for name, cell in zip(columns, row, strict=True)
             if name in _COLUMNS or EARLIER_CONTEXT.fullmatch(name)
         }
+        if unasked and not record["context"].strip() and record["response"].strip():
+            reading.drop(unasked)
+            return ()
         return record_examples(record, f"{source}:{number}", source, reading, threads)
 
     rows = csv_rows(path, reading)

@@ -17,6 +17,8 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.settings import documented
 
+UNASKED = "replies without a question"  # a key of `Reading.dropped`
+
 
 @documented
 class FaqSettings(Shares, OwnSettings):
@@ -34,12 +36,14 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Generator[E
 
     def parse(number: int, line: str) -> Iterator[Example]:
         questions, answer = _questions(parse_object(line))
+        if not questions:
+            reading.drop(UNASKED)
         for index, question in enumerate(questions):
             yield Example((question,), answer, f"{plain.stem}:{number}:{index}")
 
     suffix = plain.suffix.lower()
     if suffix == ".csv":
-        examples = read_csv(path, reading)
+        examples = read_csv(path, reading, unasked=UNASKED)
     elif suffix in ("", ".jsonl", ".ndjson"):
         examples = parse_lines(path, reading, parse)
     else:
@@ -55,7 +59,7 @@ def _of_replies(path: Path, reading: Reading) -> Generator[Example]:
     for number, reply in enumerate(read_candidates(path, reading=reading), 1):
         reading.lines += 1
         if not reply.examples:
-            reading.drop("replies without a question")
+            reading.drop(UNASKED)
         for index, context in enumerate(reply.examples):
             yield Example(context, reply.text, f"{name}:{number}:{index}")
 
@@ -63,8 +67,10 @@ def _of_replies(path: Path, reading: Reading) -> Generator[Example]:
 def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
     value = record.get("question", record.get("questions"))
     questions: list[Any] = value if isinstance(value, list) else [value]
+    if value == "":
+        questions = []
     texts = [*questions, record.get("answer")]
-    if not questions or not all(isinstance(text, str) and text.strip() for text in texts):
+    if not all(isinstance(text, str) and text.strip() for text in texts):
         raise BadRecordError(
             "question (a text), or questions (a list of texts), and answer (a text) are read; "
             f"none may be missing or blank; {describe_fields(record)}"
