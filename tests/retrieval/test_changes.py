@@ -140,7 +140,7 @@ def test_an_index_of_many_additions_takes_few_open_files(index, monkeypatch):
         index.add([f"more {number}"])
     before = len([*FILES.iterdir()])
     assert len(Index.open(index.store, index.encoder)) == len(index)
-    assert len([*FILES.iterdir()]) == before
+    assert len([*FILES.iterdir()]) <= before
     opened = Index.open(index.store, index.encoder)
     assert len(opened.manifest.segments) == 21
     assert len([*FILES.iterdir()]) <= before + 3

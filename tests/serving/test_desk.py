@@ -457,6 +457,7 @@ def test_other_desks_are_told_in_json_that_is_signed(stand_in, searcher):
     assert searcher.taken[0][2:] == ("reply 0", "Tom")
 
 
+@pytest.mark.folder  # which another process reads
 def test_the_command_answers_chatwoot(tmp_path, stand_in):
     texts = {
         "We open at nine.": "When do you open?",

@@ -14,9 +14,10 @@ from tests.cli.test_serve import ask, serving
 
 MEGABYTE = 1 << 20
 GROWTH = 50  # MB
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="reads memory in /proc"
-)
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory in /proc"),
+    pytest.mark.folder,  # which another process serves
+]
 
 
 @pytest.fixture(scope="module")

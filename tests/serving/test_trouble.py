@@ -40,6 +40,7 @@ def alter(index):
     (index / "manifest.json").write_text("{}")
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("harm", [remove, rename, cut, alter])
 def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, monkeypatch):
     monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
@@ -62,6 +63,7 @@ def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, mon
     assert found.json()["replies"][0]["text"] == TEXTS[3], "what is open goes on answering"
 
 
+@pytest.mark.folder  # milvus-lite cannot keep two editions at one path open
 def test_a_server_is_ready_where_the_index_waits_for_a_reload(client, sources, monkeypatch):
     monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
     server = client()
@@ -89,6 +91,7 @@ def test_additions_one_by_one_leave_few_segments(answers, sources, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.folder
 def test_three_thousand_additions_leave_few_segments(client, sources):
     server = client()
     for number in range(3000):
