@@ -34,7 +34,7 @@ test: python  ## run the tests; ARGS="-k name" chooses among them
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu and not nodes" $(ARGS)
 	@[ -n "$(ARGS)" ] || $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu and not nodes" --store postgres $(IN_POSTGRES)
 
-test-stores: python  ## run the tests of an index against PostgreSQL and milvus-lite too (half an hour)
+test-stores: python  ## run the tests of an index against PostgreSQL and milvus-lite too (an hour)
 	@$(INSTALL) dev train baselines bert languages ann milvus postgres serve onnx plots demo mcp
 	@for store in postgres milvus; do \
 	    $(BIN)/python -m pytest -n auto --dist loadfile -m "not gpu and not nodes" --store $$store \

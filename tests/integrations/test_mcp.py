@@ -66,6 +66,7 @@ def command(index, *words):
     return [sys.executable, "-m", "rejoinder", "mcp", str(index), *words]
 
 
+@pytest.mark.folder
 def test_a_client_that_starts_the_command_is_answered(index):
     program, *words = command(index)
     check(
@@ -73,6 +74,7 @@ def test_a_client_that_starts_the_command_is_answered(index):
     )
 
 
+@pytest.mark.folder
 def test_a_client_over_http_is_answered_and_other_hosts_are_not(index):
     server = subprocess.Popen(
         command(index, "--port", "0", "--json"), stdout=subprocess.PIPE, text=True
@@ -170,6 +172,7 @@ def test_unknown_arguments_and_blank_messages_are_refused_and_the_server_says_it
     assert info.version == rejoinder.__version__
 
 
+@pytest.mark.folder
 def test_a_search_writes_nothing_to_standard_error(index):
     script = (
         "import asyncio, logging; from mcp import Client; from rejoinder.retrieval.index import Index\n"
