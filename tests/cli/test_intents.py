@@ -119,3 +119,14 @@ def test_without_texts_out_of_scope_everyday_messages_stand_for_them(tmp_path, a
     assert made["rejection"] is not None
     found = answer("predict", tmp_path / "made", "I love you", "sdkjfh kjsdf", "where is the pin of mine")
     assert [each["labels"] for each in found["predictions"]] == [[], [], ["pin"]]
+
+
+def test_a_note_says_when_too_few_texts_choose_the_threshold(command, place, tmp_path):
+    few = write(toy_data(1), tmp_path / "few.csv")
+    words = ("train", place / "model", few, "-o", tmp_path / "made")
+    ended = command(*words)
+    assert "the threshold refuses 90% of everyday messages. Give two or more texts" in ended.err
+    assert "distance above" in ended.out
+    ended = command(*words, "--reject", 0.1, "--overwrite")
+    assert "of everyday messages; --reject 0.1 has no effect." in ended.err
+    assert "too few" not in command("train", place / "model", place / "train.csv", "-o", tmp_path / "two").err

@@ -45,7 +45,6 @@ Preset = Annotated[
     Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward network.")
 ]
 SEPARATOR = "|"  # between the labels of a text that may have several
-REFUSED = 0.05  # share of texts in scope, if everyday messages stand in for those out of scope
 OutOfScope = Annotated[
     str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")
 ]
@@ -94,7 +93,7 @@ def train(
             min=0,
             max=0.5,
             metavar="SHARE",
-            help=f"Share of in-scope texts to refuse. Default: the best; {REFUSED:g} without oos.",
+            help="Share of in-scope texts to refuse. Default: the best; 0.05 without oos.",
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -119,10 +118,11 @@ def train(
     encoder = open_all([model, *(also or ())], vectors, precision, device, engine)
     if not multi_label and not given.has_oos:
         given = given.with_background(is_multilingual=encoder.is_multilingual)
-        reject = REFUSED if reject is None else reject
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, track=track
     )
+    if made.trained.get("rejection_texts") == 0:
+        _note_few_texts(given.is_background, reject)
     folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {
@@ -132,6 +132,19 @@ def train(
         "rejection": rejection,
     }
     emit(result | made.trained, as_json, _train_text)
+
+
+def _note_few_texts(is_background: bool, reject: float | None) -> None:
+    """Print a note that texts out of scope alone chose the threshold for refusing."""
+    from rejoinder.intents.refusal import REFUSED_OUTSIDE
+
+    outside = "everyday messages" if is_background else "the texts out of scope"
+    ignored = "" if reject is None else f"; --reject {reject:g} has no effect"
+    note(
+        "too few texts to measure how many of yours are refused: the threshold refuses"
+        f" {REFUSED_OUTSIDE:.0%} of {outside}{ignored}. Give two or more texts of each intent,"
+        " 20 in all"
+    )
 
 
 def evaluate(

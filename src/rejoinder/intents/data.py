@@ -13,7 +13,6 @@ Files may be compressed.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,6 +76,7 @@ class TrainingTexts:
     valid: IntentData | None = None
     oos_texts: tuple[str, ...] = ()
     valid_oos_texts: tuple[str, ...] = ()
+    is_background: bool = False  # everyday messages stand for those out of scope
 
     @property
     def has_oos(self) -> bool:
@@ -87,13 +87,9 @@ class TrainingTexts:
         """Return the texts with messages that belong to no intent as those out of scope.
 
         Of an encoder that `is_multilingual` other languages are not a sign of such messages.
-
-        They choose the rejection by cross-validation, so every intent needs two texts; else the
-        texts are returned unchanged.
         """
-        counts = Counter(name for names in self.train.labels for name in names)
         texts = multilingual_background() if is_multilingual else background()
-        return self if min(counts.values()) < 2 else replace(self, oos_texts=texts)
+        return replace(self, oos_texts=texts, is_background=True)
 
 
 def read_training(
