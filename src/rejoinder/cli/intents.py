@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -17,6 +17,9 @@ from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import check_replaceable
 from rejoinder.progress import note, track
+
+if TYPE_CHECKING:
+    from rejoinder.intents.data import IntentData, TrainingTexts
 
 Model = Annotated[
     str,
@@ -115,6 +118,7 @@ def train(
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
+    note_reading(given)
     encoder = open_all([model, *(also or ())], vectors, precision, device, engine)
     if not multi_label and not given.has_oos:
         given = given.with_background(is_multilingual=encoder.is_multilingual)
@@ -132,6 +136,13 @@ def train(
         "rejection": rejection,
     }
     emit(result | made.trained, as_json, _train_text)
+
+
+def note_reading(*texts: IntentData | TrainingTexts | None) -> None:
+    """Print how unclear files were read."""
+    for each in texts:
+        for line in () if each is None else each.notes:
+            note(line)
 
 
 def _note_few_texts(is_background: bool, reject: float | None) -> None:
@@ -186,6 +197,7 @@ def evaluate(
         if training is None
         else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     )
+    note_reading(inside, learned)
     opened = load_classifier(classifier, _models(), device, engine)
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
@@ -289,6 +301,7 @@ def fine_tune(
 
     chosen = heads.change_settings(fine_tuning.FineTuning(), settings or ())
     learned = data.read_training(texts, out_of_scope=oos, shots=shots).train
+    note_reading(learned)
     with track("Fine-tuning", chosen.steps, "steps") as advance:
         result = fine_tuning.fine_tune(
             model, learned, output, chosen, advance=advance, overwrite=overwrite
@@ -319,8 +332,16 @@ def split(
         numbers = [float(share) for share in shares.split(",")]
     except ValueError:
         raise InputError(f"--shares {shares}: give three numbers, as 0.8,0.1,0.1") from None
-    made = parts.cut(data.read_intents(texts), numbers)
+    given = data.read_intents(texts)
+    note_reading(given)
+    made = parts.cut(given, numbers)
     parts.write_parts(made, output, overwrite=overwrite)
+    for name, share, part in zip(parts.NAMES, numbers, made, strict=True):
+        if share > 0 and not len(part):
+            note(
+                f"no {name}.csv: {len(given):,} texts of {len(given.names):,} intents are too few"
+                f" for a share of {share:g}"
+            )
     result = {"folder": str(output), **dict(zip(parts.NAMES, map(len, made), strict=True))}
     emit(result, as_json, lambda r: f"{r['train']:,}, {r['valid']:,}, {r['test']:,}: {r['folder']}")
 
