@@ -1,6 +1,7 @@
 """`rejoinder intents`, from the command line to the exit code."""
 
 import csv
+import json
 import sys
 
 import pytest
@@ -130,3 +131,42 @@ def test_a_note_says_when_too_few_texts_choose_the_threshold(command, place, tmp
     ended = command(*words, "--reject", 0.1, "--overwrite")
     assert "of everyday messages; --reject 0.1 has no effect." in ended.err
     assert "too few" not in command("train", place / "model", place / "train.csv", "-o", tmp_path / "two").err
+
+
+def test_small_data_is_split_into_parts_that_the_next_command_reads(command, refused, place, tmp_path):
+    few = write(toy_data(1), tmp_path / "few.csv")
+    ended = command("split", few, "-o", tmp_path / "few")
+    assert "no valid.csv: 4 texts of 4 intents are too few for a share of 0.1" in ended.err
+    assert {path.name for path in (tmp_path / "few").iterdir()} == {"parts.json", "train.csv"}
+    small = write(toy_data(6), tmp_path / "small.csv")
+    assert command("split", small, "-o", tmp_path / "small", "--json").json["valid"] == 2
+    made = tmp_path / "made"
+    for folder in ("few", "small"):
+        assert command("train", place / "model", tmp_path / folder, "-o", made, "--overwrite").code == 0
+    assert command("evaluate", made, tmp_path / "small").code == 0
+    refused("evaluate", made, tmp_path / "few", said="has no part test")
+    several = tmp_path / "several.jsonl"
+    several.write_text('{"text": "a", "labels": ["x", "y"]}\n')
+    refused("split", several, "-o", tmp_path / "x", said="`rejoinder intents train --multi-label` alone takes several")
+
+
+@pytest.mark.parametrize("verb", ["train", "fine-tune"])
+def test_exports_and_unknown_headers_are_read(command, place, tmp_path, verb):
+    """LUIS, wit.ai, Rasa and Watson; a first row that may be a header is noted."""
+    listed = [{"text": text, "intent": name} for text, (name,) in zip(toy_data(6).texts, toy_data(6).labels, strict=True)]
+    examples = {}
+    for row in listed:
+        examples.setdefault(row["intent"], []).append({"text": row["text"]})
+    for content in (
+        {"luis_schema_version": "7.0.0", "intents": [{"name": "weather"}], "utterances": listed},
+        {"utterances": listed},
+        {"rasa_nlu_data": {"common_examples": listed}},
+        {"name": "b", "intents": [{"intent": name, "examples": rows} for name, rows in examples.items()]},
+    ):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        words = (verb, place / "model", tmp_path / "a.json", "-o", tmp_path / "made", "--overwrite")
+        few = ("--set", "steps=2") if verb == "fine-tune" else ()
+        assert command(*words, *few).code == 0
+    (tmp_path / "a.csv").write_text("Frage,Absicht\n" + "".join(f"{row['text']},{row['intent']}\n" for row in listed))
+    ended = command(verb, place / "model", tmp_path / "a.csv", "-o", tmp_path / "made", "--overwrite", *few)
+    assert "read as a text, 'Frage', of the intent 'Absicht', which no other row has" in ended.err
