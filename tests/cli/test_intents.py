@@ -97,6 +97,15 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
         ((*train, "--set", "strength=-1"), "strength = -1 is not allowed"),
         ((*train, "--vectors", "x"), "allowed are r, h, both"),
         ((*train, "--with", "nothing"), "no model 'nothing'"),
+        ((*train, "--multi-label", "--reject", 0.1), "--reject 0.1 has no effect with --multi-label"),
+        (
+            ("train", "minilm", place / "train.csv", "-o", tmp_path / "made", "--vectors", "both"),
+            "vectors 'both' are of Rejoinder's models, and minilm has one kind",
+        ),
+        (
+            ("fine-tune", "minilm", place / "train.csv", "-o", tmp_path / "made"),
+            "minilm is an encoder of another library; fine-tuning takes a Rejoinder model",
+        ),
         (("train", place / "model", place / "none.csv", "-o", tmp_path / "made"), "does not exist"),
         (("train", "nothing", place / "train.csv", "-o", tmp_path / "made"), "no model 'nothing'"),
         (

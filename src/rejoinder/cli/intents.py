@@ -115,6 +115,11 @@ def train(
     from rejoinder.intents import classifier, data, folder, heads
 
     check_replaceable(output, folder.FOLDER, overwrite=overwrite)
+    if multi_label and reject is not None:
+        raise InputError(
+            f"--reject {reject:g} has no effect with --multi-label, which gives a text no intent if"
+            " none reaches 0.5; leave one of them out"
+        )
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
