@@ -1,6 +1,7 @@
 """`rejoinder intents`, from the command line to the exit code."""
 
 import csv
+import json
 import sys
 
 import pytest
@@ -96,6 +97,15 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
         ((*train, "--set", "strength=-1"), "strength = -1 is not allowed"),
         ((*train, "--vectors", "x"), "allowed are r, h, both"),
         ((*train, "--with", "nothing"), "no model 'nothing'"),
+        ((*train, "--multi-label", "--reject", 0.1), "--reject 0.1 has no effect with --multi-label"),
+        (
+            ("train", "minilm", place / "train.csv", "-o", tmp_path / "made", "--vectors", "both"),
+            "vectors 'both' are of Rejoinder's models, and minilm has one kind",
+        ),
+        (
+            ("fine-tune", "minilm", place / "train.csv", "-o", tmp_path / "made"),
+            "minilm is an encoder of another library; fine-tuning takes a Rejoinder model",
+        ),
         (("train", place / "model", place / "none.csv", "-o", tmp_path / "made"), "does not exist"),
         (("train", "nothing", place / "train.csv", "-o", tmp_path / "made"), "no model 'nothing'"),
         (
@@ -119,3 +129,53 @@ def test_without_texts_out_of_scope_everyday_messages_stand_for_them(tmp_path, a
     assert made["rejection"] is not None
     found = answer("predict", tmp_path / "made", "I love you", "sdkjfh kjsdf", "where is the pin of mine")
     assert [each["labels"] for each in found["predictions"]] == [[], [], ["pin"]]
+
+
+def test_a_note_says_when_too_few_texts_choose_the_threshold(command, place, tmp_path):
+    few = write(toy_data(1), tmp_path / "few.csv")
+    words = ("train", place / "model", few, "-o", tmp_path / "made")
+    ended = command(*words)
+    assert "the threshold refuses 90% of everyday messages. Give two or more texts" in ended.err
+    assert "distance above" in ended.out
+    ended = command(*words, "--reject", 0.1, "--overwrite")
+    assert "of everyday messages; --reject 0.1 has no effect." in ended.err
+    assert "too few" not in command("train", place / "model", place / "train.csv", "-o", tmp_path / "two").err
+
+
+def test_small_data_is_split_into_parts_that_the_next_command_reads(command, refused, place, tmp_path):
+    few = write(toy_data(1), tmp_path / "few.csv")
+    ended = command("split", few, "-o", tmp_path / "few")
+    assert "no valid.csv: 4 texts of 4 intents are too few for a share of 0.1" in ended.err
+    assert {path.name for path in (tmp_path / "few").iterdir()} == {"parts.json", "train.csv"}
+    small = write(toy_data(6), tmp_path / "small.csv")
+    assert command("split", small, "-o", tmp_path / "small", "--json").json["valid"] == 2
+    made = tmp_path / "made"
+    for folder in ("few", "small"):
+        assert command("train", place / "model", tmp_path / folder, "-o", made, "--overwrite").code == 0
+    assert command("evaluate", made, tmp_path / "small").code == 0
+    refused("evaluate", made, tmp_path / "few", said="has no part test")
+    several = tmp_path / "several.jsonl"
+    several.write_text('{"text": "a", "labels": ["x", "y"]}\n')
+    refused("split", several, "-o", tmp_path / "x", said="`rejoinder intents train --multi-label` alone takes several")
+
+
+@pytest.mark.parametrize("verb", ["train", "fine-tune"])
+def test_exports_and_unknown_headers_are_read(command, place, tmp_path, verb):
+    """LUIS, wit.ai, Rasa and Watson; a first row that may be a header is noted."""
+    listed = [{"text": text, "intent": name} for text, (name,) in zip(toy_data(6).texts, toy_data(6).labels, strict=True)]
+    examples = {}
+    for row in listed:
+        examples.setdefault(row["intent"], []).append({"text": row["text"]})
+    for content in (
+        {"luis_schema_version": "7.0.0", "intents": [{"name": "weather"}], "utterances": listed},
+        {"utterances": listed},
+        {"rasa_nlu_data": {"common_examples": listed}},
+        {"name": "b", "intents": [{"intent": name, "examples": rows} for name, rows in examples.items()]},
+    ):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        words = (verb, place / "model", tmp_path / "a.json", "-o", tmp_path / "made", "--overwrite")
+        few = ("--set", "steps=2") if verb == "fine-tune" else ()
+        assert command(*words, *few).code == 0
+    (tmp_path / "a.csv").write_text("Frage,Absicht\n" + "".join(f"{row['text']},{row['intent']}\n" for row in listed))
+    ended = command(verb, place / "model", tmp_path / "a.csv", "-o", tmp_path / "made", "--overwrite", *few)
+    assert "read as a text, 'Frage', of the intent 'Absicht', which no other row has" in ended.err

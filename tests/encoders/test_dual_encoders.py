@@ -198,6 +198,6 @@ def test_onnx_is_refused_with_what_can_be_had_instead(folder, tmp_path):
     pytest.importorskip("onnxscript")
     with pytest.raises(
         InputError,
-        match=r"only convert and multi-context-bi-encoder have an ONNX form; .*--to quantized",
+        match=r"only convert, multi-context-bi-encoder and joins of these have an ONNX form; .*--to quantized",
     ):
         export_onnx(folder, tmp_path / "onnx")

@@ -21,7 +21,7 @@ from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded
 from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, scores
-from tests.intents.toy import WordVectors, multi_label_data, outside_texts, toy_data
+from tests.intents.toy import TOPICS, WordVectors, multi_label_data, outside_texts, toy_data
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 
@@ -198,6 +198,38 @@ def test_without_such_texts_a_share_may_be_refused():
     assert found.rejection is not None
     refused = np.mean([p.out_of_scope for p in found.predict(toy_data(40, seed=1).texts)])
     assert 0.02 < refused < 0.3
+
+
+def one_text_of(data, topics):
+    """The data with only the first text of these topics."""
+    names = [name for (name,) in data.labels]
+    return data.rows([n for n, name in enumerate(names) if name not in topics or n == names.index(name)])
+
+
+def test_an_intent_with_one_text_leaves_the_threshold_to_the_others():
+    """Without it a fold does not know the intent, so its score says nothing of texts in scope."""
+    recall = []
+    for topics in ((), ("weather",)):
+        texts = TrainingTexts(one_text_of(toy_data(20), topics)).with_background()
+        found = train_classifier(WordVectors(256), texts)
+        assert found.trained["rejection_texts"] == 80 - 20 * len(topics)
+        recall.append(evaluate(found, toy_data(seed=2), outside_texts(40, 1)).out_of_scope.recall)
+    assert recall[1] > recall[0] - 0.1
+
+
+@pytest.mark.parametrize("is_background", [True, False])
+def test_texts_out_of_scope_alone_choose_if_no_intent_has_two_texts(is_background):
+    texts = TrainingTexts(one_text_of(toy_data(), TOPICS), None, outside_texts(50))
+    found = train_classifier(WordVectors(256), texts.with_background() if is_background else texts)
+    assert (found.rejection.score, found.trained["rejection_texts"]) == ("distance", 0)
+    refused = [each.out_of_scope for each in found.predict((texts.with_background() if is_background else texts).oos_texts)]
+    assert np.mean(refused) == pytest.approx(0.9, abs=0.02)
+    assert not any(each.out_of_scope for each in found.predict(texts.train.texts))
+
+
+def test_a_share_needs_texts_that_can_be_held_out():
+    with pytest.raises(InputError, match=r"reject=0.1 needs 5 texts of intents with two or more, given 0"):
+        train(WordVectors(), one_text_of(toy_data(), TOPICS), reject=0.1)
 
 
 @given(

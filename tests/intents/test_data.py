@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntentData, has_part, read_intents, read_scoped
+from rejoinder.intents.data import IntentData, has_part, read_intents, read_scoped, read_training
 
 TWO = IntentData(("hello there", "a, b"), (("greet",), ("letters",)))
 
@@ -95,7 +95,7 @@ def test_several_labels(tmp_path):
     assert read_intents(tmp_path / "a.csv", separator="|").labels == (("book", "pay"), (), ("pay",))
     assert read_intents(tmp_path / "b.jsonl", separator="|").labels == (("book", "pay"), ())
     with pytest.raises(
-        InputError, match=r"b.jsonl:1: 2 labels; give one, or allow several with --multi-label"
+        InputError, match=r"b.jsonl:1: 2 labels; give one \(`rejoinder intents train --multi-label`"
     ):
         read_intents(tmp_path / "b.jsonl")
 
@@ -124,17 +124,75 @@ def test_wrong_files_are_named_with_place_and_reason(tmp_path):
         read_intents(parallel(tmp_path / "x", labels="greet\n"))
 
 
-def test_texts_are_cut_into_parts_by_intent(tmp_path):
-    from rejoinder.intents.parts import cut, write_parts
+LISTED = [("I lost my card", "lost"), ("change my pin", "pin")]
+ROWS = [{"text": text, "intent": label} for text, label in LISTED]
+EXPORTS = {
+    "LUIS": {"luis_schema_version": "7.0.0", "intents": [{"name": "lost"}], "utterances": ROWS},
+    "CLU": {"projectFileVersion": "2022-10-01", "assets": {"utterances": ROWS}},
+    "wit.ai": {"utterances": ROWS},
+    "Rasa": {"rasa_nlu_data": {"common_examples": ROWS}},
+    "Watson": {
+        "name": "bank",
+        "intents": [{"intent": label, "examples": [{"text": text}]} for text, label in LISTED],
+        "dialog_nodes": [],
+    },
+}
 
-    data = IntentData(tuple(f"text {n}" for n in range(60)), tuple(("ab"[n % 2],) for n in range(60)))
-    parts = cut(data, (0.8, 0.1, 0.1))
-    assert [len(part) for part in parts] == [48, 6, 6]
-    assert [sum(labels == ("a",) for labels in part.labels) for part in parts] == [24, 3, 3]
-    assert sorted(text for part in parts for text in part.texts) == sorted(data.texts)
-    assert cut(data, (0.8, 0.1, 0.1)) == parts != cut(data, (0.8, 0.1, 0.1), seed=1)
-    write_parts(parts, tmp_path / "parts")
-    assert read_intents(tmp_path / "parts", "valid") == parts[1]
-    for shares in ((0.8, 0.1), (0.9, 0.2, 0.1), (1.1, -0.1, 0.0)):
-        with pytest.raises(InputError, match="three that add up to 1"):
-            cut(data, shares)
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_exports_of_utterances_are_training_texts(tmp_path, form):
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(EXPORTS[form]))
+    read = read_training(path)
+    assert list(zip(read.train.texts, read.train.labels, strict=True)) == [(t, (n,)) for t, n in LISTED]
+    assert read.valid is None
+    assert not has_part(path, "test")
+
+
+def test_an_object_of_something_else_is_named(tmp_path):
+    (tmp_path / "a.json").write_text('{"train": {"a": 1}}')
+    for read in (read_training, read_intents):
+        with pytest.raises(InputError, match=r'a.json: \{"train": \[\[text, label\], ...\], ...\} is read'):
+            read(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["text,intent_name", "phrase,class", "message;tag", "\ufeffUtterance;Intent Name", "MESSAGE,Label", "Query,Intent.Name"],
+)
+def test_usual_names_of_columns_are_a_header(tmp_path, header):
+    cut = ";" if ";" in header else ","
+    (tmp_path / "a.csv").write_text(f"{header}\nhello there{cut}greet\ngood bye{cut}leave\n", encoding="utf-8")
+    read = read_intents(tmp_path / "a.csv")
+    assert (read.texts, read.labels, read.notes) == (("hello there", "good bye"), (("greet",), ("leave",)), ())
+
+
+def test_jsonl_has_the_same_names(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"Message": "hello", "Intent Name": "greet"}\n')
+    assert read_intents(tmp_path / "a.jsonl").labels == (("greet",),)
+
+
+def test_a_first_row_that_may_be_a_header_is_noted(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("Frage;Absicht\nhello;greet\nhi;greet\nbye;leave\n")
+    read = read_intents(path)
+    assert read.texts[0] == "Frage"
+    (said,) = read.notes
+    assert "the first row was read as a text, 'Frage', of the intent 'Absicht'" in said
+    assert "if it is a header, name the columns text and label" in said
+    assert read_training(path).notes == read.notes
+    path.write_text("hello,greet\nbye,leave\nhi,greet\n")
+    assert read_intents(path).notes == ()
+
+
+@pytest.mark.parametrize("content", ["", "\n", "text,label\n"])
+def test_an_empty_part_for_validation_counts_as_absent(tmp_path, content):
+    (tmp_path / "train.csv").write_text("text,label\nx,one\ny,two\n")
+    (tmp_path / "valid.csv").write_text(content)
+    (tmp_path / "test.csv").write_text("text,label\n")
+    assert read_training(tmp_path).valid is None
+    with pytest.raises(InputError, match=r"the part test of .* holds no texts"):
+        read_intents(tmp_path, "test")
+    parallel(tmp_path / "set" / "train", labels="a\nb\n")
+    parallel(tmp_path / "set" / "valid", "", "")
+    assert read_training(tmp_path / "set").valid is None

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.arrays import unit_rows
+from rejoinder.encoders import persistence
+from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.open import open_texts
 from rejoinder.errors import InputError
 from rejoinder.intents.data import IntentData
@@ -84,3 +86,10 @@ def test_what_cannot_be_tuned_is_refused(model, tmp_path):
     assert change_settings(FineTuning(), ["vectors=h", "steps=5"]) == FineTuning(
         vectors="h", steps=5
     )
+
+
+def test_a_joined_model_is_refused_by_its_name(model, tmp_path):
+    part = rejoinder.load(model)
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(part, part))
+    with pytest.raises(InputError, match=r"/joined is a joined model: take a part of it, .*/joined/first and"):
+        fine_tune(tmp_path / "joined", toy_data(), tmp_path / "tuned")

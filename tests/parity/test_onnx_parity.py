@@ -1,6 +1,7 @@
 """Exported models and classifiers in onnxruntime, against the library's own vectors in float32."""
 
 import json
+import pickle
 import re
 import shutil
 import subprocess
@@ -193,9 +194,10 @@ def test_other_programs_may_pad_as_they_like(folders, count, more):
             assert_same(sessions[side].run(None, {"reduction": r})[0], wanted)
 
 
+@pytest.mark.parametrize("name", ["multi", "joined"])
 @pytest.mark.parametrize(("vectors", "multi_label"), [("r", False), ("both", True)])
-def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, multi_label):
-    model = str(folders["multi"] / "model")
+def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, name, vectors, multi_label):
+    model = str(folders[name] / "model")
     texts = TrainingTexts(toy_data())
     trained = train_classifier(open_texts(model, vectors, "fp32"), texts, multi_label=multi_label)
     rejection = None if multi_label else Rejection("distance", 0.4)
@@ -211,9 +213,8 @@ def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, 
         assert (one.labels, one.out_of_scope) == (other.labels, other.out_of_scope)
         assert dict(one.ranking) == pytest.approx(dict(other.ranking), abs=1e-5)
     wanted = rejoinder.load(model, precision="fp32").encode_responses(TEXTS)
-    assert_same(
-        OnnxEncoder(tmp_path / "onnx", precision="fp32").encode_responses(TEXTS), wanted
-    )
+    assert_same(load(tmp_path / "onnx", light=True, precision="fp32").encode_responses(TEXTS), wanted)
+    assert pickle.loads(pickle.dumps(OnnxIntents(tmp_path / "onnx"))).predict(asked) == found
 
 
 def test_a_classifier_on_other_encoders_is_refused(folders, tmp_path):

@@ -75,6 +75,8 @@ def _write(
     if form == "onnx":
         result = export_onnx(model, output, overwrite=overwrite)
         opened = f'OnnxEncoder("{result["path"]}"), from rejoinder.runtime'
+        if any("/" in name for name in result["files"]):  # of a joined model's parts
+            opened = f'rejoinder.load("{result["path"]}", engine="onnx")'
         return result, [
             f"{len(result['files'])} files, {megabytes(result)}: {opened}",
             f"folder: {result['path']}",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -17,6 +17,9 @@ from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import check_replaceable
 from rejoinder.progress import note, track
+
+if TYPE_CHECKING:
+    from rejoinder.intents.data import IntentData, TrainingTexts
 
 Model = Annotated[
     str,
@@ -45,7 +48,6 @@ Preset = Annotated[
     Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward network.")
 ]
 SEPARATOR = "|"  # between the labels of a text that may have several
-REFUSED = 0.05  # share of texts in scope, if everyday messages stand in for those out of scope
 OutOfScope = Annotated[
     str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")
 ]
@@ -94,7 +96,7 @@ def train(
             min=0,
             max=0.5,
             metavar="SHARE",
-            help=f"Share of in-scope texts to refuse. Default: the best; {REFUSED:g} without oos.",
+            help="Share of in-scope texts to refuse. Default: the best; 0.05 without oos.",
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -113,16 +115,23 @@ def train(
     from rejoinder.intents import classifier, data, folder, heads
 
     check_replaceable(output, folder.FOLDER, overwrite=overwrite)
+    if multi_label and reject is not None:
+        raise InputError(
+            f"--reject {reject:g} has no effect with --multi-label, which gives a text no intent if"
+            " none reaches 0.5; leave one of them out"
+        )
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
+    note_reading(given)
     encoder = open_all([model, *(also or ())], vectors, precision, device, engine)
     if not multi_label and not given.has_oos:
         given = given.with_background(is_multilingual=encoder.is_multilingual)
-        reject = REFUSED if reject is None else reject
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, track=track
     )
+    if made.trained.get("rejection_texts") == 0:
+        _note_few_texts(given.is_background, reject)
     folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {
@@ -132,6 +141,26 @@ def train(
         "rejection": rejection,
     }
     emit(result | made.trained, as_json, _train_text)
+
+
+def note_reading(*texts: IntentData | TrainingTexts | None) -> None:
+    """Print how unclear files were read."""
+    for each in texts:
+        for line in () if each is None else each.notes:
+            note(line)
+
+
+def _note_few_texts(is_background: bool, reject: float | None) -> None:
+    """Print a note that texts out of scope alone chose the threshold for refusing."""
+    from rejoinder.intents.refusal import REFUSED_OUTSIDE
+
+    outside = "everyday messages" if is_background else "the texts out of scope"
+    ignored = "" if reject is None else f"; --reject {reject:g} has no effect"
+    note(
+        "too few texts to measure how many of yours are refused: the threshold refuses"
+        f" {REFUSED_OUTSIDE:.0%} of {outside}{ignored}. Give two or more texts of each intent,"
+        " 20 in all"
+    )
 
 
 def evaluate(
@@ -173,6 +202,7 @@ def evaluate(
         if training is None
         else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     )
+    note_reading(inside, learned)
     opened = load_classifier(classifier, _models(), device, engine)
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
@@ -276,6 +306,7 @@ def fine_tune(
 
     chosen = heads.change_settings(fine_tuning.FineTuning(), settings or ())
     learned = data.read_training(texts, out_of_scope=oos, shots=shots).train
+    note_reading(learned)
     with track("Fine-tuning", chosen.steps, "steps") as advance:
         result = fine_tuning.fine_tune(
             model, learned, output, chosen, advance=advance, overwrite=overwrite
@@ -306,8 +337,16 @@ def split(
         numbers = [float(share) for share in shares.split(",")]
     except ValueError:
         raise InputError(f"--shares {shares}: give three numbers, as 0.8,0.1,0.1") from None
-    made = parts.cut(data.read_intents(texts), numbers)
+    given = data.read_intents(texts)
+    note_reading(given)
+    made = parts.cut(given, numbers)
     parts.write_parts(made, output, overwrite=overwrite)
+    for name, share, part in zip(parts.NAMES, numbers, made, strict=True):
+        if share > 0 and not len(part):
+            note(
+                f"no {name}.csv: {len(given):,} texts of {len(given.names):,} intents are too few"
+                f" for a share of {share:g}"
+            )
     result = {"folder": str(output), **dict(zip(parts.NAMES, map(len, made), strict=True))}
     emit(result, as_json, lambda r: f"{r['train']:,}, {r['valid']:,}, {r['test']:,}: {r['folder']}")
 

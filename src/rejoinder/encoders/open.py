@@ -176,9 +176,17 @@ def open_all(
     device: str = "cpu",
     engine: EngineName = "auto",
 ) -> SentenceEncoder:
-    """Open one encoder of texts, or several whose vectors are concatenated; see `open_texts`."""
+    """Open one encoder of texts, or several whose vectors are concatenated; see `open_texts`.
+
+    InputError: all are of other libraries, which have one kind of vectors, and `vectors` is not r.
+    """
     from rejoinder.encoders.sentence import concatenate
 
+    if vectors in get_args(Vectors) and vectors != "r" and all(map(is_library, names)):
+        raise InputError(
+            f"vectors {vectors!r} are of Rejoinder's models, and {', '.join(names)} has one kind;"
+            " leave vectors out, or name a Rejoinder model"
+        )
     return concatenate([open_texts(name, vectors, precision, device, engine) for name in names])
 
 

@@ -17,7 +17,7 @@ from rejoinder.documents import Described
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
 from rejoinder.intents.data import IntentData, TrainingTexts
-from rejoinder.intents.fitting import FOLDS, cross_validate, fit, held_out
+from rejoinder.intents.fitting import FOLDS, cross_validate, fit, held_out, repeated
 from rejoinder.intents.heads import (
     Centroids,
     Encoded,
@@ -26,9 +26,12 @@ from rejoinder.intents.heads import (
     Settings,
 )
 from rejoinder.intents.prediction import Prediction, check_texts, decide
-from rejoinder.intents.refusal import Rejection, choose_rejection
+from rejoinder.intents.refusal import REFUSED, Rejection, choose_rejection, reject_outside
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.text.messages import clean_messages
+
+# Fewer held-out texts in scope say nothing of a share of `REFUSED`.
+MIN_HELD_OUT = 20
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,8 +113,10 @@ def train_classifier(
     """Encode texts, train, and choose the rejection; a `multi_label` classifier has none.
 
     Texts out of scope choose the rejection: those of the validation part, or those of the training
-    part by cross-validation. `reject` is the share of texts in scope that may be refused. By
-    default the best share is chosen, and nothing is refused without texts out of scope.
+    part by cross-validation over intents with two or more texts. `reject` is the share of texts in
+    scope that may be refused. By default the best share is chosen, `REFUSED` if the texts out of
+    scope are background, and nothing is refused without texts out of scope. If too few texts can be
+    held out, the texts out of scope alone choose the rejection, and `reject` has no effect.
     """
     labels = texts.train.names
     settings = settings or Logistic()
@@ -125,14 +130,30 @@ def train_classifier(
     if multi_label or (not oos_texts and reject is None):
         return classifier
     oos_vectors = classifier.vectors(oos_texts)
+    share = REFUSED if reject is None and texts.is_background else reject
     if valid is not None and (texts.valid_oos_texts or not texts.oos_texts):
         scored = held_out(classifier.head, classifier.centroids, valid.vectors, oos_vectors)
-        rejection = choose_rejection(scored, valid.classes, reject)
-    else:
-        with track("Cross-validating", FOLDS, "folds") as advance:
-            scored = cross_validate(settings, train, oos_vectors, seed=seed, advance=advance)
-        rejection = choose_rejection(scored, train.classes, reject)
-    return replace(classifier, rejection=rejection)
+        rejection = choose_rejection(scored, valid.classes, share)
+        return _refusing(classifier, rejection, len(valid))
+    rows = np.flatnonzero(repeated(train.classes))
+    if len(rows) < (MIN_HELD_OUT if reject is None and texts.is_background else FOLDS):
+        if not oos_texts:
+            raise InputError(
+                f"reject={reject} needs {FOLDS} texts of intents with two or more, given"
+                f" {len(rows)}; give more texts, or texts out of scope"
+            )
+        rejection = reject_outside(classifier.centroids.distances(oos_vectors))
+        return _refusing(classifier, rejection, 0)
+    with track("Cross-validating", FOLDS, "folds") as advance:
+        scored = cross_validate(settings, train, oos_vectors, seed=seed, advance=advance)
+    rejection = choose_rejection(scored.rows(rows), train.classes[rows], share)
+    return _refusing(classifier, rejection, len(rows))
+
+
+def _refusing(classifier: IntentClassifier, rejection: Rejection, texts: int) -> IntentClassifier:
+    """Return the classifier with a rejection that so many held-out `texts` in scope chose."""
+    trained = classifier.trained | {"rejection_texts": texts}
+    return replace(classifier, rejection=rejection, trained=trained)
 
 
 def train_head(

@@ -12,33 +12,29 @@ Files may be compressed.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora.forms.csv_pairs import csv_rows
-from rejoinder.corpora.json_values import dicts
-from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_compression
+from rejoinder.corpora.lines import open_lines, open_pieces, strip_compression
 from rejoinder.errors import InputError
-from rejoinder.files import parse_json
+from rejoinder.intents.exports import utterances
+from rejoinder.intents.tables import Row, read_csv, read_items, read_json, read_jsonl
 from rejoinder.text.background import background, multilingual_background
 
-TEXT_FIELDS = ("text", "utterance", "sentence", "query", "question")
-LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")
 # Parts of a data set, and their names in files.
 PARTS = {"train": ("train",), "valid": ("valid", "val", "validation", "dev"), "test": ("test",)}
 TEXTS_FILE = "seq.in"
 LABELS_FILE = "label"
 OUT_OF_SCOPE = "oos"  # label of texts that have none of the intents (CLINC150's name)
 
+_OBJECT = '{"train": [[text, label], ...], ...} is read; one object a line is .jsonl'
+
 IntArray = npt.NDArray[np.int64]
-Row = tuple[str, str, tuple[str, ...]]  # where a text was read, for errors; the text; its labels
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,7 @@ class IntentData:
 
     texts: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)  # how an unclear file was read
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -64,8 +61,10 @@ class IntentData:
 
     def rows(self, chosen: IntArray | Sequence[int]) -> IntentData:
         """Return the texts at these positions."""
-        return IntentData(
-            tuple(self.texts[i] for i in chosen), tuple(self.labels[i] for i in chosen)
+        return replace(
+            self,
+            texts=tuple(self.texts[i] for i in chosen),
+            labels=tuple(self.labels[i] for i in chosen),
         )
 
 
@@ -77,6 +76,12 @@ class TrainingTexts:
     valid: IntentData | None = None
     oos_texts: tuple[str, ...] = ()
     valid_oos_texts: tuple[str, ...] = ()
+    is_background: bool = False  # everyday messages stand for those out of scope
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return how unclear files were read."""
+        return self.train.notes + (() if self.valid is None else self.valid.notes)
 
     @property
     def has_oos(self) -> bool:
@@ -87,13 +92,9 @@ class TrainingTexts:
         """Return the texts with messages that belong to no intent as those out of scope.
 
         Of an encoder that `is_multilingual` other languages are not a sign of such messages.
-
-        They choose the rejection by cross-validation, so every intent needs two texts; else the
-        texts are returned unchanged.
         """
-        counts = Counter(name for names in self.train.labels for name in names)
         texts = multilingual_background() if is_multilingual else background()
-        return self if min(counts.values()) < 2 else replace(self, oos_texts=texts)
+        return replace(self, oos_texts=texts, is_background=True)
 
 
 def read_training(
@@ -128,7 +129,7 @@ def read_scoped(
         labels = tuple(
             tuple(name for name in names if name != out_of_scope) for names in data.labels
         )
-        return IntentData(data.texts, labels), ()
+        return replace(data, labels=labels), ()
     oos_texts = tuple(
         text for text, names in zip(data.texts, data.labels, strict=True) if out_of_scope in names
     )
@@ -155,7 +156,8 @@ def read_intents(
         )
     texts = []
     labels = []
-    for where, text, given in _read(path, part):
+    notes: list[str] = []
+    for where, text, given in _read(path, part, notes):
         names = given
         if separator is not None and len(given) == 1:
             names = tuple(given[0].split(separator)) if given[0].strip() else ()
@@ -165,22 +167,27 @@ def read_intents(
             raise InputError(f"{where}: a label is blank; name the intent of {text[:40]!r}")
         if separator is None and len(names) != 1:
             raise InputError(
-                f"{where}: {len(names)} labels; give one, or allow several with --multi-label"
+                f"{where}: {len(names)} labels; give one (`rejoinder intents train --multi-label`"
+                " alone takes several)"
             )
         texts.append(text)
         labels.append(tuple(dict.fromkeys(name.strip() for name in names)))
     if not texts:
-        raise InputError(f"{path} holds no texts; give texts and their labels")
-    return IntentData(tuple(texts), tuple(labels))
+        named = f"the part {part} of {path}" if part and path.is_dir() else str(path)
+        raise InputError(f"{named} holds no texts; give texts and their labels")
+    return IntentData(tuple(texts), tuple(labels), tuple(notes))
 
 
 def has_part(path: str | Path, part: str) -> bool:
-    """Return whether a path holds several parts, including this one."""
+    """Return whether a path holds several parts, including this one with a text."""
     path = Path(path)
     if path.is_dir():
-        return not (path / TEXTS_FILE).is_file() and _find_part(path, part) is not None
-    is_object = path.is_file() and strip_compression(path).suffix.lower() == ".json"
-    return is_object and not _read_object(path).keys().isdisjoint(PARTS[part])
+        found = None if (path / TEXTS_FILE).is_file() else _find_part(path, part)
+        return found is not None and not _is_blank(found)
+    if not path.is_file() or strip_compression(path).suffix.lower() != ".json":
+        return False
+    content = _read_object(path)
+    return not utterances(content) and any(content.get(name) for name in PARTS[part])
 
 
 def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
@@ -204,20 +211,20 @@ def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
     )
 
 
-def _read(path: Path, part: str | None) -> Iterator[Row]:
+def _read(path: Path, part: str | None, notes: list[str]) -> Iterator[Row]:
     if path.is_dir():
         return (
             _parallel_rows(path)
             if (path / TEXTS_FILE).is_file()
-            else _part_rows(path, part or "train")
+            else _part_rows(path, part or "train", notes)
         )
     kind = strip_compression(path).suffix.lower()
     if kind == ".json":
         return _object_rows(path, part or "train")
     if kind == ".csv":
-        return _csv_rows(path)
+        return read_csv(path, notes)
     if kind in (".jsonl", ".ndjson"):
-        return _jsonl_rows(path)
+        return read_jsonl(path)
     raise InputError(
         f"{path}: intents are read from .csv, .jsonl, .json (each may end in .zst,"
         f" .gz, .bz2 or .xz too), or a folder with {TEXTS_FILE} and {LABELS_FILE}"
@@ -233,7 +240,14 @@ def _find_part(folder: Path, part: str) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
-def _part_rows(folder: Path, part: str) -> Iterator[Row]:
+def _is_blank(place: Path) -> bool:
+    """Return whether a part's file or folder holds no text."""
+    file = place / TEXTS_FILE if place.is_dir() else place
+    is_empty = file.is_file() and not file.stat().st_size
+    return is_empty or next(_read(place, None, []), None) is None
+
+
+def _part_rows(folder: Path, part: str, notes: list[str]) -> Iterator[Row]:
     if (found := _find_part(folder, part)) is None:
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(
@@ -244,7 +258,7 @@ def _part_rows(folder: Path, part: str) -> Iterator[Row]:
         raise InputError(
             f"{found} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}"
         )
-    return _read(found, part)
+    return _read(found, part, notes)
 
 
 def _parallel_rows(folder: Path) -> Iterator[Row]:
@@ -258,116 +272,26 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
         yield f"{folder / TEXTS_FILE}:{number}", text, (label,)
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
-    """Yield the texts and labels of a CSV file, by its header if it has one."""
-    text = 0
-    label = 1
-    width = 0
-    header: list[str] = []
-    for number, row in csv_rows(path, Reading()):
-        where = f"{path}:{number}"
-        if not width:
-            names = [name.strip().lower() for name in row]
-            width = len(row)
-            found = [
-                next((names.index(f) for f in fields if f in names), -1)
-                for fields in (TEXT_FIELDS, LABEL_FIELDS)
-            ]
-            if min(found) >= 0:
-                text, label = found
-                header = row
-                continue
-            if width != 2:
-                raise InputError(
-                    f"{where}: {width} columns and no header that names a text"
-                    f" ({', '.join(TEXT_FIELDS)}) and a label ({', '.join(LABEL_FIELDS)}); add one"
-                )
-        if row == header:
-            continue
-        if len(row) != width:
-            raise InputError(
-                f"{where}: {len(row)} columns instead of {width};"
-                " put texts with commas in double quotes"
-            )
-        yield where, row[text], (row[label],)
-
-
-def _jsonl_rows(path: Path) -> Iterator[Row]:
-    for number, line in open_lines(path):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        record = _json(line, where)
-        fields = record if isinstance(record, dict) else {}
-        text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
-        label = next((fields[name] for name in LABEL_FIELDS if name in fields), None)
-        labels: list[Any] = label if isinstance(label, list) else [label]
-        if not isinstance(text, str) or not all(isinstance(name, str) for name in labels):
-            raise InputError(
-                f'{where}: {{"text": "...", "label": "..."}} is read, given {line.strip()[:80]}'
-            )
-        yield where, text, tuple(labels)
-
-
 def _object_rows(path: Path, part: str) -> Iterator[Row]:
     """Yield the texts and labels of a part of a JSON object, or of its utterances."""
-    content = _json(b"".join(open_pieces(path)), str(path))
-    if isinstance(content, dict) and (utterances := _utterances(content)):
-        for number, (text, label) in enumerate(utterances):
+    content = _read_object(path)
+    if listed := utterances(content):
+        for number, (text, label) in enumerate(listed):
             yield f"{path}, utterance {number}", text, (label,)
         return
-    content = _read_object(path)
+    if not all(isinstance(rows, list) for rows in content.values()):
+        raise InputError(f"{path}: {_OBJECT}")
     found = next((name for name in PARTS[part] if name in content), None)
     if found is None:
         raise InputError(
             f"{path} has no part {part}; it holds {', '.join(content)[:80] or 'nothing'}"
         )
     for name in (found, f"{OUT_OF_SCOPE}_{found}"):
-        for number, row in enumerate(content.get(name, ())):
-            where = f"{path} ({name}), item {number}"
-            if not (
-                isinstance(row, list)
-                and len(row) == 2
-                and all(isinstance(cell, str) for cell in row)
-            ):
-                raise InputError(f"{where}: [text, label] is read, given {json.dumps(row)[:60]}")
-            yield where, row[0], (row[1],)
-
-
-def _utterances(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the texts and intents of LUIS, wit.ai, Watson or Rasa's JSON; none of other files."""
-    rasa = content.get("rasa_nlu_data")
-    assets = content.get("assets")
-    listed = [
-        *dicts(content.get("utterances")),
-        *dicts(rasa.get("common_examples") if isinstance(rasa, dict) else None),
-        *dicts(assets.get("utterances") if isinstance(assets, dict) else None),
-    ]
-    listed += [
-        {"text": example.get("text"), "intent": intent.get("intent")}
-        for intent in dicts(content.get("intents"))
-        for example in dicts(intent.get("examples"))
-    ]
-    return [
-        (each["text"], each["intent"])
-        for each in listed
-        if isinstance(each.get("text"), str) and isinstance(each.get("intent"), str)
-    ]
+        yield from read_items(content.get(name, ()), f"{path} ({name})")
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    content = _json(b"".join(open_pieces(path)), str(path))
-    if not isinstance(content, dict) or not all(
-        isinstance(rows, list) for rows in content.values()
-    ):
-        raise InputError(
-            f'{path}: {{"train": [[text, label], ...], ...}} is read; one object a line is .jsonl'
-        )
+    content = read_json(b"".join(open_pieces(path)), str(path))
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: {_OBJECT}")
     return content
-
-
-def _json(text: str | bytes, where: str) -> Any:
-    try:
-        return parse_json(text)
-    except ValueError as error:
-        raise InputError(f"{where}: not JSON ({error})") from None

@@ -18,9 +18,10 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from rejoinder.encoders import persistence
+from rejoinder.encoders import joined, persistence
 from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.families import check_texts
+from rejoinder.encoders.open import is_library
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
 from rejoinder.intents.data import IntArray, IntentData
@@ -72,7 +73,15 @@ def fine_tune(
     """
     settings = settings or FineTuning()
     check_replaceable(output, persistence.FOLDER, overwrite=overwrite)
+    if is_library(model):
+        raise InputError(
+            f"{model} is an encoder of another library; fine-tuning takes a Rejoinder model: a"
+            " folder in full precision, a name such as bi-small, a part of a joined model such as"
+            " bi-base/first, or an id on the Hugging Face Hub (owner/name)"
+        )
     folder = persistence.find(model)
+    if persistence.read_config(folder)[1]["model"].get("kind") == joined.KIND:
+        joined.refuse(name=str(model))
     if folder.resolve() == Path(output).resolve():
         raise InputError(
             f"{output} is the model to start from; name another folder for the fine-tuned one"

@@ -23,7 +23,7 @@ from rejoinder.intents.heads import (
     head_from,
     sklearn,
 )
-from rejoinder.intents.refusal import SCORES, HeldOut, scores
+from rejoinder.intents.refusal import SCORES, BoolArray, HeldOut, scores
 from rejoinder.progress import Advance, silent
 
 FOLDS = 5
@@ -114,6 +114,11 @@ def folds_of(classes: IntArray, seed: int) -> IntArray:
     # scikit-learn's stratified folds refuse data in which every class has fewer texts than folds.
     counts = np.bincount(classes)
     return ((np.cumsum(counts) - counts)[classes] + shuffled_ranks(classes, seed)) % FOLDS
+
+
+def repeated(classes: IntArray) -> BoolArray:
+    """Return whether each text's intent has another text, (n,); else its fold does not know it."""
+    return np.bincount(classes)[classes] > 1
 
 
 def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, Encoded]:

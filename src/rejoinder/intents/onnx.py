@@ -8,7 +8,13 @@ from pathlib import Path
 from rejoinder.arrays import unit_rows
 from rejoinder.conversations import read_texts
 from rejoinder.documents import Described
-from rejoinder.encoders.onnx import INTENTS, OnnxEncoder, open_program
+from rejoinder.encoders.onnx import (
+    INTENTS,
+    locate,
+    open_folder,
+    open_program,
+    read_manifest,
+)
 from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
 from rejoinder.intents.prediction import Prediction, check_texts, decide
@@ -28,8 +34,10 @@ class OnnxIntents(Described):
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
-        self.encoder = OnnxEncoder(folder, threads, "fp32")
-        if (known := self.encoder.manifest.get("intents")) is None:
+        self.folder = locate(folder)
+        self.threads = threads
+        self.encoder = open_folder(folder, threads, "fp32")
+        if (known := read_manifest(self.folder).get("intents")) is None:
             raise InputError(
                 f"{folder} is a model without intents;"
                 " `rejoinder intents export CLASSIFIER` writes both"
@@ -43,10 +51,10 @@ class OnnxIntents(Described):
         self.multi_label: bool = known["multi_label"]  # a text may have any number of intents
         self.rejection = None if known["rejection"] is None else Rejection(**known["rejection"])
         self._vectors = known["vectors"]
-        self._program = open_program(self.encoder.folder / INTENTS, threads)
+        self._program = open_program(self.folder / INTENTS, threads)
 
     def __reduce__(self) -> tuple[type[OnnxIntents], tuple[Path, int | None]]:
-        return OnnxIntents, (self.encoder.folder, self.encoder.threads)
+        return OnnxIntents, (self.folder, self.threads)
 
     def facts(self) -> Mapping[str, object]:
         """Return the text that shows the classifier."""

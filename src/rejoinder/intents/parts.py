@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder import files
+from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntentData, shuffled_ranks
+from rejoinder.intents.data import IntArray, IntentData, shuffled_ranks
 
 NAMES = ("train", "valid", "test")
 MARKER = "parts.json"
@@ -27,6 +28,9 @@ FOLDER = files.Kind(
 def cut(data: IntentData, shares: Sequence[float], seed: int = 0) -> list[IntentData]:
     """Return a part for each share, with about that share of the texts of each intent.
 
+    Equal texts (`text_key`) are in one part. The first part has a text of each intent, unless its
+    share is 0.
+
     Raises:
         InputError: the shares are not three that add up to 1.
     """
@@ -35,18 +39,21 @@ def cut(data: IntentData, shares: Sequence[float], seed: int = 0) -> list[Intent
             f"the shares are {', '.join(map(str, shares))}; give three that add up to 1, as "
             "0.8,0.1,0.1"
         )
-    classes = data.classes
-    ranks = shuffled_ranks(classes, seed)
-    counts = np.bincount(classes)[classes]
-    ends = np.round(np.cumsum(shares)[:, None] * counts)
-    numbers = (ranks[None] >= ends[:-1]).sum(axis=0)
-    return [data.rows(np.flatnonzero(numbers == number)) for number in range(len(NAMES))]
+    numbers: dict[str, int] = {}
+    group = np.array([numbers.setdefault(text_key(text), len(numbers)) for text in data.texts])
+    _, first = np.unique(group, return_index=True)
+    part = _parts(data.classes[first], shares, seed)[group]
+    if shares[0] > 0:
+        _fill_first(data.classes, group, part)
+    return [data.rows(np.flatnonzero(part == number)) for number in range(len(NAMES))]
 
 
 def write_parts(parts: Sequence[IntentData], folder: Path, *, overwrite: bool = False) -> None:
-    """Write parts as train.csv, valid.csv and test.csv, all or none."""
+    """Write parts as train.csv, valid.csv and test.csv, all or none; an empty part is left out."""
     with files.atomic_folder(folder, FOLDER, overwrite=overwrite) as place:
         for name, part in zip(NAMES, parts, strict=True):
+            if not len(part):
+                continue
             with (place / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
                 table = csv.writer(file)
                 table.writerow(["text", "label"])
@@ -54,3 +61,27 @@ def write_parts(parts: Sequence[IntentData], folder: Path, *, overwrite: bool = 
                 table.writerows([text, label] for text, (label,) in rows)
         facts = {"kind": KIND, "texts": [len(part) for part in parts]}
         (place / MARKER).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+
+
+def _parts(classes: IntArray, shares: Sequence[float], seed: int) -> IntArray:
+    """Return the part of each text, (n,): the one that lacks most of its share so far.
+
+    Texts follow each other by class, so parts have like shares of each class, and what is rounded
+    in one is made up for in the next. Of equal needs the last part's comes first.
+    """
+    ranks = shuffled_ranks(classes, seed)
+    needs = np.zeros(len(shares))
+    part = np.empty(len(classes), dtype=np.int64)
+    for place in np.lexsort((ranks, classes)):
+        needs += shares
+        chosen = len(needs) - 1 - int(np.argmax(np.round(needs[::-1], 9)))
+        needs[chosen] -= 1
+        part[place] = chosen
+    return part
+
+
+def _fill_first(classes: IntArray, group: IntArray, part: IntArray) -> None:
+    """Move a text of each class that the first part lacks, and its copies, to that part."""
+    for number in np.setdiff1d(classes, classes[part == 0]):
+        moved = group[np.argmax(classes == number)]
+        part[group == moved] = 0

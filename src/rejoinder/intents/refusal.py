@@ -26,6 +26,9 @@ Scores = npt.NDArray[np.float64]
 
 BoolArray = npt.NDArray[np.bool_]
 
+REFUSED = 0.05  # share of texts in scope, if everyday messages stand for those out of scope
+REFUSED_OUTSIDE = 0.9  # share of texts out of scope, if too few in scope can be held out
+
 
 @dataclass(frozen=True)
 class Rejection:
@@ -49,6 +52,10 @@ class HeldOut:
     logits: FloatArray
     scores: Scores
     oos_scores: Scores
+
+    def rows(self, chosen: npt.NDArray[np.int64]) -> HeldOut:
+        """Return these texts in scope, with all texts out of scope."""
+        return HeldOut(self.logits[chosen], self.scores[chosen], self.oos_scores)
 
 
 def scores(logits: FloatArray, distances: FloatArray) -> Scores:
@@ -80,6 +87,14 @@ def choose_rejection(
     best = [best_threshold(inside[:, k], right, outside[:, k]) for k in range(len(SCORES))]
     number = max(range(len(SCORES)), key=lambda k: best[k][1])
     return Rejection(SCORES[number], best[number][0])
+
+
+def reject_outside(distances: FloatArray) -> Rejection:
+    """Return the threshold that refuses `REFUSED_OUTSIDE` of texts out of scope, by distance (m,).
+
+    It needs no held-out texts in scope.
+    """
+    return Rejection("distance", float(np.quantile(distances, 1 - REFUSED_OUTSIDE)))
 
 
 def best_threshold(inside: Scores, right: BoolArray, outside: Scores) -> tuple[float, float]:

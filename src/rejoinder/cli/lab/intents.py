@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from rejoinder.cli.arguments import DeviceName, Json, Overwrite, SettingsOption, number_or_all
-from rejoinder.cli.intents import Also, Model, OutOfScope, Output, Preset, Train, Vectors
+from rejoinder.cli.intents import (
+    Also,
+    Model,
+    OutOfScope,
+    Output,
+    Preset,
+    Train,
+    Vectors,
+    note_reading,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.files import atomic_file, check_replaceable, check_shared
 from rejoinder.progress import track
@@ -52,6 +61,7 @@ def grid(
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
     given = data.read_training(texts, out_of_scope=oos)
+    note_reading(given)
     encoder = open_all([model, *(also or ())], vectors, device=device)
     names = given.train.names
     with track("Encoding", len(given.train), "texts") as advance:
@@ -102,6 +112,7 @@ def few_shot(
     chosen = heads.parse_settings(preset, settings or ())
     inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
     others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
+    note_reading(inside, others if test else None)
     encoder = open_all([model, *(also or ())], vectors, device=device)
     names = inside.names
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
@@ -147,6 +158,7 @@ def bert(
     chosen = heads.change_settings(BertSettings(), settings or ())
     learned = data.read_training(texts, out_of_scope=oos)
     tested, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
+    note_reading(learned, tested if test else None)
     found = fine_tune_bert(
         checkpoint,
         learned.train,

@@ -11,6 +11,7 @@ import typer
 
 from rejoinder.cli.arguments import Json
 from rejoinder.cli.evaluate import FitOn
+from rejoinder.cli.intents import note_reading
 from rejoinder.cli.models import OpenRankers
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -83,6 +84,7 @@ def plot(
     plots.require("matplotlib.figure")
     plots.require("sklearn", "a projection of encodings")
     read = read_intents(data)
+    note_reading(read)
     rows = [(text, category) for text, (category,) in zip(read.texts, read.labels, strict=True)]
     order = choose_categories(rows, categories or ["10"])
     rows = [row for row in rows if row[1] in order]

@@ -67,47 +67,12 @@ def export_onnx(
     are, in few bits; a multi-context bi-encoder's trunk has a second one, which multiplies in 8
     bits (`export.int8`). The folder of a joined model holds those of its parts.
     """
-    folder = persistence.find(model)
-    if persistence.read_config(folder)[1]["model"].get("kind") == joined.KIND:
-        fingerprint = _export_joined(folder, output, overwrite=overwrite)
-    else:
-        with onnx_folder(model, output, overwrite=overwrite) as (_, manifest):
-            fingerprint = manifest["model"]
+    with onnx_folder(model, output, overwrite=overwrite) as (_, manifest):
+        fingerprint = manifest["model"]
     written = Path(output)
     files = sorted(str(path.relative_to(written)) for path in written.rglob("*.onnx"))
     facts = {"path": str(output), "files": files, "bytes": folder_bytes(written)}
     return facts | {"fingerprint": fingerprint}
-
-
-def _export_joined(folder: Path, output: str | Path, *, overwrite: bool) -> str:
-    """Write the ONNX folder of a joined model, and return the fingerprint."""
-    config = persistence.whole_config(folder)
-    check_replaceable(output, ONNX_FOLDER, overwrite=overwrite)
-    with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
-        for name in joined.PARTS:
-            export_onnx(folder / name, part / name)
-            if f"{name}/{CARD}" in config["files"]:  # with the digest of the part's card
-                shutil.copyfile(folder / name / CARD, part / name / CARD)
-        if persistence.is_quantized(persistence.read_config(folder / joined.PARTS[0])[1]):
-            shutil.copyfile(folder / persistence.CONFIG, part / persistence.CONFIG)
-        card = read_card(folder)
-        (part / CARD).write_text(
-            card if JOINED_ONNX_CARD in card else card + JOINED_ONNX_CARD, encoding="utf-8"
-        )
-        manifest = {
-            "kind": KIND,
-            "format": FORMAT,
-            "share": config["model"]["share"],
-            "opening_share": config["model"].get("opening_share"),
-            "model": persistence.fingerprint(config),
-            "files": {
-                f"{name}/{MANIFEST}": file_digest(part / name / MANIFEST) for name in joined.PARTS
-            },
-        }
-        (part / MANIFEST).write_text(
-            json.dumps(signed(manifest), indent=2) + "\n", encoding="utf-8"
-        )
-        return str(manifest["model"])
 
 
 @contextmanager
@@ -123,10 +88,19 @@ def onnx_folder(
         raise MissingExtraError("an ONNX export", "onnx")
     folder = persistence.find(model)
     config = persistence.read_config(folder)[1]
-    if (kind := config["model"].get("kind")) not in WITH_PROGRAMS:
+    kind = config["model"].get("kind")
+    if kind == joined.KIND:
+        with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
+            manifest = _write_joined(folder, part)
+            yield part, manifest
+            files = [f"{name}/{MANIFEST}" for name in joined.PARTS]
+            files += sorted(path.name for path in part.glob("*.onnx"))
+            _write_manifest(part, manifest, files)
+        return
+    if kind not in WITH_PROGRAMS:
         raise InputError(
-            f"{folder} is of kind '{kind}', and only {' and '.join(WITH_PROGRAMS)} have an ONNX"
-            " form; `export --to quantized` takes every kind"
+            f"{folder} is of kind '{kind}', and only {', '.join(WITH_PROGRAMS)} and joins of these"
+            " have an ONNX form; `export --to quantized` takes every kind"
         )
     stored = persistence.is_quantized(config)
     loaded = (
@@ -162,12 +136,37 @@ def onnx_folder(
         chapter = onnx_card(manifest, with_int8=(part / TRUNK_INT8).is_file())
         (part / CARD).write_text(card + chapter, encoding="utf-8")
         yield part, manifest
-        manifest["files"] = {
-            path.name: file_digest(path) for path in sorted(part.iterdir()) if path.name != CARD
-        }
-        (part / MANIFEST).write_text(
-            json.dumps(signed(manifest), indent=2) + "\n", encoding="utf-8"
-        )
+        files = [path.name for path in sorted(part.iterdir()) if path.name != CARD]
+        _write_manifest(part, manifest, files)
+
+
+def _write_manifest(folder: Path, manifest: dict[str, Any], files: Sequence[str]) -> None:
+    """Write a folder's manifest with the digests of these files."""
+    manifest["files"] = {name: file_digest(folder / name) for name in files}
+    content = json.dumps(signed(manifest), indent=2) + "\n"
+    (folder / MANIFEST).write_text(content, encoding="utf-8")
+
+
+def _write_joined(folder: Path, output: Path) -> dict[str, Any]:
+    """Write the ONNX folders of a joined model's parts and its card, and return the manifest."""
+    config = persistence.whole_config(folder)
+    for name in joined.PARTS:
+        export_onnx(folder / name, output / name)
+        if f"{name}/{CARD}" in config["files"]:  # with the digest of the part's card
+            shutil.copyfile(folder / name / CARD, output / name / CARD)
+    if persistence.is_quantized(persistence.read_config(folder / joined.PARTS[0])[1]):
+        shutil.copyfile(folder / persistence.CONFIG, output / persistence.CONFIG)
+    card = read_card(folder)
+    (output / CARD).write_text(
+        card if JOINED_ONNX_CARD in card else card + JOINED_ONNX_CARD, encoding="utf-8"
+    )
+    return {
+        "kind": KIND,
+        "format": FORMAT,
+        "share": config["model"]["share"],
+        "opening_share": config["model"].get("opening_share"),
+        "model": persistence.fingerprint(config),
+    }
 
 
 def _write_programs(module: SharedTrunk, folder: Path) -> None:

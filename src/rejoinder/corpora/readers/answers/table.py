@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rejoinder.corpora.forms.columns import INTENT, QUESTIONS
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import (
     REPEATED_HEADERS,
@@ -35,9 +36,7 @@ from rejoinder.patterns import search_pattern
 REPLY = ("text", "response", "reply", "answer")
 BODY = ("content", "body", "message")  # taken for the reply where none of `REPLY` is there
 TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
-QUESTIONS = ("question", "questions", "examples", "patterns", "utterances", "phrases")
 WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
-INTENT = ("intent", "intents", "label", "labels", "intent_name")
 WRITTEN_BY = ("author", "author_id", "sender", "sender_id", "sender_name", "from", "from_id",
               "from_name", "speaker", "user", "user_id", "username")  # fmt: skip
 _ANSWERS = frozenset(("response", "reply", "answer", *ACTIONS))

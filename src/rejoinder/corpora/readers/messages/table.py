@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rejoinder.corpora.forms.columns import MESSAGE
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import (
     REPEATED_HEADERS,
@@ -32,13 +33,12 @@ CONVERSATION = ("conversation", "conversation_id", "conversationid", "ticket", "
                 "dialogue_id", "dialog_id", "case_id", "room_id")  # fmt: skip
 AUTHOR = ("author", "sender", "from", "speaker", "username", "user", "author_id", "sender_id",
           "participant", "role", "name")  # fmt: skip
-TEXT = ("text", "message", "body", "content", "comment", "utterance", "msg")
 TIME = ("time", "timestamp", "datetime", "date", "created_at", "created", "sent_at", "createdat")
 AGENT = ("is_agent", "role", "sender_type", "author_type", "user_type", "direction", "inbound",
          "incoming", "is_bot")  # fmt: skip
 PRIVATE = ("private", "is_private", "internal")
 _NEEDED = ("author", "text")
-WORDS = {"conversation": CONVERSATION, "author": AUTHOR, "text": TEXT, "time": TIME,
+WORDS = {"conversation": CONVERSATION, "author": AUTHOR, "text": MESSAGE, "time": TIME,
          "agent": AGENT, "private": PRIVATE}  # fmt: skip
 KNOWN = frozenset(word for words in WORDS.values() for word in words)
 _AGENT_WORDS = frozenset(
@@ -133,7 +133,7 @@ def _is_table_of_messages(sample: Sample) -> bool:
 
     authors = [name for name in AUTHOR if name not in ("name", "user", "role")]
     scattered = has(*CONVERSATION) and has(*AUTHOR)
-    return has(*TEXT) and (scattered or (has(*authors) and has(*TIME)))
+    return has(*MESSAGE) and (scattered or (has(*authors) and has(*TIME)))
 
 
 MESSAGES = Form(
