@@ -64,9 +64,6 @@ def test_train_evaluate_predict(command, place, tmp_path, monkeypatch):
     rows = command(*words, stdin="lost card\n\nrain today\n").json["predictions"]
     assert [row["text"] for row in rows] == ["lost card", "rain today"]
     assert command(*words, stdin="").code == 2
-    for words in (("predict", tmp_path / "made", "rain"), ("evaluate", tmp_path / "made", place / "test.csv")):
-        code, _, err = command(*words, "--engine", "onnx")
-        assert (code, "has no ONNX programs" in err) == (2, True)
 
 
 def test_people_read_the_same(command, place, tmp_path):

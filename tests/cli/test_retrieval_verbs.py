@@ -220,19 +220,12 @@ def test_wrong_calls(refused, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-WITH_AN_ENGINE = [
-    "index build model replies.jsonl -o x", "index add idx replies.jsonl", "index reencode idx model -o x",
-    "index evaluate idx --data talks.jsonl", "evaluate model --data talks.jsonl", "reply idx Hi", "chat idx", "learn idx",
-    "mine talks.jsonl -o x.csv --model model", "desk idx --desk http://127.0.0.1:9", "mcp idx",
-    "intents train model intents.csv -o x",
-]  # fmt: skip
+WITH_AN_ENGINE = ["index build model replies.jsonl -o x", "index reencode idx model -o x", "reply idx Hi", "chat idx"]
 
 
-@pytest.mark.usefixtures("index", "talks")
+@pytest.mark.usefixtures("index")
 @pytest.mark.parametrize("line", WITH_AN_ENGINE)
-def test_verbs_that_encode_take_an_engine(refused, monkeypatch, tmp_path, line):
-    monkeypatch.setenv("REJOINDER_DESK_TOKEN", "x")
-    (tmp_path / "intents.csv").write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(20)))
+def test_verbs_that_build_and_ask_take_an_engine(refused, tmp_path, line):
     refused(*shlex.split(line), "--engine", "onnx", said="has no ONNX programs")
     refused(*shlex.split(line), "--engine", "onnxruntime", said="'onnxruntime' is not one of 'auto', 'onnx', 'torch'")
     assert not (tmp_path / "x").exists()

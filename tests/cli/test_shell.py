@@ -26,7 +26,7 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
 
 MOST_OPTIONS = 12
-MOST_PARAMETERS = 247  # of all verbs together, without the --json that each has
+MOST_PARAMETERS = 253  # of all verbs together, without the --json that each has
 runner = CliRunner()
 
 

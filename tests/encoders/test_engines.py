@@ -8,7 +8,7 @@ import pytest
 
 from rejoinder.encoders import onnx
 from rejoinder.encoders.folders import find
-from rejoinder.encoders.open import load, open_encoder, open_texts
+from rejoinder.encoders.open import load, open_encoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.files import signed
@@ -57,7 +57,7 @@ def test_a_named_engine_computes(folders):
     assert opened(folders / "both", light=True, device="auto") == "onnx"
     assert opened(folders / "weights", light=True) == "torch"
     assert opened(folders / "programs") == "onnx"
-    vectors = [open_texts("convert-small", engine=engine).encode(["Hello!"]) for engine in ("onnx", "torch")]
+    vectors = [open_encoder("convert-small", engine=engine).encode_responses(["Hello!"]) for engine in ("onnx", "torch")]
     assert abs(vectors[0] - vectors[1]).max() < 0.05  # torch may compute in bfloat16
 
 

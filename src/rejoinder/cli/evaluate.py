@@ -14,7 +14,6 @@ import typer
 from rejoinder.cli.arguments import (
     DeviceName,
     Earlier,
-    EngineOption,
     Json,
     ReplyForm,
     Sampled,
@@ -99,7 +98,6 @@ def evaluate(
     above: Above = None,
     folder: Folder = None,
     device: DeviceName = "auto",
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
@@ -125,7 +123,7 @@ def evaluate(
     if settings and replies is None:
         raise InputError("--set says how the file of --replies is read; name one, or leave it out")
     pool = None if replies is None else _read_replies(replies, settings, given)
-    opener = OpenRankers(device, engine)
+    opener = OpenRankers(device)
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
     loading = (read_task(Path(p), split, candidates, sampled, copies, pool) for p in places)
@@ -199,7 +197,6 @@ def evaluate_index(
     history: Earlier = None,
     to: To = None,
     device: DeviceName = "auto",
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure recall at 1, 3, 10, 30 and 100 among all replies of an index.
@@ -222,7 +219,7 @@ def evaluate_index(
         with track(f"Reading {path}") as advance:
             examples = sample(read_examples(path, part), sampled, progress=advance)
         for name in indexes:
-            opened = open_index(name, engine=engine, device=device)
+            opened = open_index(name, device=device)
             search = partial(_search, opened, ranking.RETRIEVED_AT[-1], history, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {opened.store}", total=len(examples)) as advance:

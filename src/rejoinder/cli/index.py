@@ -204,7 +204,6 @@ def add(
         typer.Option("--replace", help="Put replies in the place of those with their id."),
     ] = False,
     ray: Ray = None,
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Add replies to an index, encoded by its model.
@@ -220,8 +219,8 @@ def add(
     if ray is not None and not named:
         store = store_of(folder)
         named = store.read_manifest().model.locate(store)
-    with _cluster(ray, folder, named, engine) as cluster:
-        opened = open_index(folder, engine=engine)
+    with _cluster(ray, folder, named) as cluster:
+        opened = open_index(folder)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with track("Encoding", total=source.total(known), unit="replies") as advance:
             before = opened.manifest
@@ -384,7 +383,7 @@ def verify(folder: IndexName, as_json: Json = False) -> None:
 
 @contextlib.contextmanager
 def _cluster(
-    ray: str | None, output: str, model: str, engine: EngineName
+    ray: str | None, output: str, model: str, engine: EngineName = "auto"
 ) -> Iterator[Engine | None]:
     """Yield the engine of a Ray cluster, or None."""
     if ray is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, EngineOption, Json, Overwrite, SettingsOption
+from rejoinder.cli.arguments import DeviceName, Json, Overwrite, SettingsOption
 from rejoinder.cli.models import named_model
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
@@ -101,7 +101,6 @@ def train(
     ] = None,
     overwrite: Overwrite = False,
     device: DeviceName = "auto",
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a frozen encoder.
@@ -124,7 +123,7 @@ def train(
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
     note_reading(given)
-    encoder = open_all([model, *(also or ())], vectors, precision, device, engine)
+    encoder = open_all([model, *(also or ())], vectors, precision, device)
     if not multi_label and not given.has_oos:
         given = given.with_background(is_multilingual=encoder.is_multilingual)
     made = classifier.train_classifier(
@@ -180,7 +179,6 @@ def evaluate(
     oos: OutOfScope = "oos",
     overwrite: Overwrite = False,
     device: DeviceName = "auto",
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure a classifier: accuracy with its interval, confused pairs, out-of-scope texts.
@@ -203,7 +201,7 @@ def evaluate(
         else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     )
     note_reading(inside, learned)
-    opened = load_classifier(classifier, _models(), device, engine)
+    opened = load_classifier(classifier, _models(), device)
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
         report.write_report(found, opened.labels, to, pictures=pictures, overwrite=overwrite)
@@ -236,7 +234,6 @@ def predict(
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Show the N most probable intents.")
     ] = 3,
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Print the intents of texts.
@@ -245,7 +242,7 @@ def predict(
     """
     from rejoinder.intents.folder import load_classifier
 
-    opened = load_classifier(classifier, _models(), engine=engine)
+    opened = load_classifier(classifier, _models())
     given = list(texts or read_messages(sys.stdin.buffer))
     if not given:
         raise InputError("no text; give one or more, or lines on standard input")

@@ -14,7 +14,6 @@ import typer
 
 from rejoinder.cli.arguments import (
     DeviceName,
-    EngineOption,
     IndexName,
     Json,
     Overwrite,
@@ -65,7 +64,6 @@ def mine(
     ] = 3,
     settings: SettingsOption = None,
     device: DeviceName = "auto",
-    engine: EngineOption = "auto",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -84,7 +82,7 @@ def mine(
     from rejoinder.encoders.open import open_encoder
 
     mining.check_output(output, overwrite=overwrite)
-    encoder = open_encoder(model or DEFAULT, engine=engine, device=device)
+    encoder = open_encoder(model or DEFAULT, device=device)
     with track("Reading chats", unit="messages") as advance:
         mined = mining.mine(
             chats,
@@ -141,7 +139,6 @@ def learn(
     ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove everything learned.")] = False,
     device: DeviceName = "auto",
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Learn from chats and feedback what replies answer, in seconds.
@@ -159,7 +156,7 @@ def learn(
 
     if forget and data is not None:
         raise InputError("--forget removes examples; leave --data out, or learn afterwards")
-    opened = open_index(folder, engine=engine, device=device)
+    opened = open_index(folder, device=device)
     log = FeedbackLog(opened.store)
     before = opened.manifest
     if forget:

@@ -30,10 +30,10 @@ EXAMPLES = 10_000  # drawn at random to choose or fit one number or a few
 class OpenRankers:
     """Opens and fits rankers (fulfils `lab.measurement.Rankers`)."""
 
-    def __init__(self, device: str = "cpu", engine: EngineName = "auto") -> None:
+    def __init__(self, device: str = "cpu") -> None:
         from rejoinder.lab.rankers import LabOpener
 
-        self._opener = LabOpener(device, engine)
+        self._opener = LabOpener(device)
 
     def open(
         self, name: str, training: Callable[[], Sequence[Example]]

@@ -152,7 +152,6 @@ def desk(
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
     ] = 8001,
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Suggest three replies to each message of a customer, in a note for the agents.
@@ -180,7 +179,7 @@ def desk(
             f"{host} can be reached from other machines, and events are not signed; set {SECRET}, "
             "or leave --host out"
         )
-    opened = open_index(index, engine=engine, light=True)
+    opened = open_index(index, light=True)
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     application = make_receiver(Receiver(chosen, address, IndexSearcher(opened), secret))
@@ -223,7 +222,6 @@ def mcp(
             help="HTTP port on this machine; 0: any free one. Default: standard input and output.",
         ),
     ] = None,
-    engine: EngineOption = "auto",
     as_json: Json = False,
 ) -> None:
     """Offer an index to assistants (MCP): suggest, search, classify, give feedback.
@@ -234,7 +232,7 @@ def mcp(
     """
     from rejoinder.integrations.mcp import make_server
 
-    opened = open_index(index, engine=engine, light=True)
+    opened = open_index(index, light=True)
     classifier = None
     if intents is not None:
         from rejoinder.serving.worker.answers import open_classifier

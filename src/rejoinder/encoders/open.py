@@ -137,7 +137,6 @@ def open_texts(
     vectors: str = "r",
     precision: str = "auto",
     device: str = "cpu",
-    engine: EngineName = "auto",
 ) -> SentenceEncoder:
     """Open an encoder of single texts, such as an intent classifier reads.
 
@@ -149,8 +148,8 @@ def open_texts(
             f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}"
         )
     if is_library(name):
-        return _open_library(name, "fp32", device, engine)
-    model = load(name, engine=engine, precision=precision, device=device)
+        return _open_library(name, "fp32", device)
+    model = load(name, precision=precision, device=device)
     return as_texts(_of_texts(model), vectors, precision)
 
 
@@ -174,7 +173,6 @@ def open_all(
     vectors: str = "r",
     precision: str = "auto",
     device: str = "cpu",
-    engine: EngineName = "auto",
 ) -> SentenceEncoder:
     """Open one encoder of texts, or several whose vectors are concatenated; see `open_texts`.
 
@@ -187,7 +185,7 @@ def open_all(
             f"vectors {vectors!r} are of Rejoinder's models, and {', '.join(names)} has one kind;"
             " leave vectors out, or name a Rejoinder model"
         )
-    return concatenate([open_texts(name, vectors, precision, device, engine) for name in names])
+    return concatenate([open_texts(name, vectors, precision, device) for name in names])
 
 
 def as_texts(
@@ -238,9 +236,8 @@ class RankerOpener:
     Rankers over one encoder share it, so that it encodes each text once.
     """
 
-    def __init__(self, device: str = "cpu", engine: EngineName = "auto") -> None:
+    def __init__(self, device: str = "cpu") -> None:
         self._device = device
-        self._engine: EngineName = engine
         self.opened: list[Any] = []
         """The models that were opened; they count the messages they truncate."""
         self._cached: dict[str, Any] = {}  # encoders by name
@@ -296,7 +293,7 @@ class RankerOpener:
         return self._cached[name]
 
     def _load(self, name: str) -> Any:
-        model = track_truncation(load(name, engine=self._engine, device=self._device))
+        model = track_truncation(load(name, device=self._device))
         self.opened.append(model)
         return model
 
@@ -322,7 +319,9 @@ def is_sentence_transformer(folder: Path) -> bool:
     return (folder / MODULES).is_file() and not ours
 
 
-def _open_library(name: str, precision: str, device: str, engine: EngineName) -> SentenceEncoder:
+def _open_library(
+    name: str, precision: str, device: str, engine: EngineName = "auto"
+) -> SentenceEncoder:
     from rejoinder.encoders import sentence
 
     own = "auto" if name in MULTILINGUAL else "torch"

@@ -17,7 +17,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rejoinder import __version__
-from rejoinder.encoders.engines import EngineName
 from rejoinder.encoders.open import Vectors, open_texts
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
 from rejoinder.errors import InputError
@@ -92,12 +91,10 @@ def load_classifier(
     folder: str | Path,
     models: Sequence[str] = (),
     device: str = "cpu",
-    engine: EngineName = "auto",
 ) -> IntentClassifier:
     """Open a classifier with its encoders.
 
-    `models` gives the encoders' present paths, if they moved; `device` is where they compute, and
-    `engine` what with: see `encoders.open.load`.
+    `models` gives the encoders' present paths, if they moved; `device` is where they compute.
     """
     folder = Path(folder)
     config = read_classifier(folder)
@@ -123,7 +120,7 @@ def load_classifier(
         raise InputError(
             f"{folder}: {WEIGHTS} does not fit {CONFIG}; copy the classifier's folder again"
         )
-    encoder = _open_encoders(folder, records, models, device, engine)
+    encoder = _open_encoders(folder, records, models, device)
     return IntentClassifier(
         encoder, labels, head, centroids, settings, multi_label, rejection, trained
     )
@@ -178,7 +175,6 @@ def _open_encoders(
     records: Sequence[EncoderRecord],
     models: Sequence[str],
     device: str,
-    engine: EngineName,
 ) -> SentenceEncoder:
     """Open what a classifier reads, where it was or where `models` says."""
     if models and len(models) != len(records):
@@ -189,9 +185,7 @@ def _open_encoders(
     opened = []
     for number, record in enumerate(records):
         place = models[number] if models else record.locate(folder)
-        encoder = open_texts(
-            place, record.vectors or "r", record.precision or "auto", device, engine
-        )
+        encoder = open_texts(place, record.vectors or "r", record.precision or "auto", device)
         if encoder.fingerprint != record.fingerprint:
             raise InputError(
                 f"{folder} was trained on an encoder other than {place} (its fingerprint is"
