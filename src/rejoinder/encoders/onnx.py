@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.arrays import FloatArray, by_length, take
+from rejoinder.arrays import FloatArray, by_like_length, take
 from rejoinder.encoders import bundled
 from rejoinder.encoders.conversation import Side, TextEncoder
 from rejoinder.errors import InputError
@@ -324,7 +324,7 @@ class OnnxEncoder(TextEncoder):
         self, ids: Ids, lengths: Ids, side: Side, vectors: FloatArray, advance: Advance | None
     ) -> None:
         """Write the vectors of a block's texts into `vectors` (n, d)."""
-        for rows in by_length(lengths, CHUNK_TOKENS):
+        for rows in by_like_length(lengths, CHUNK_TOKENS):
             chosen, counts = take(ids, lengths, rows)
             # (n, L), True where a token is
             mask = np.arange(max(1, counts.max())) < counts[:, None]
