@@ -49,6 +49,14 @@ def test_a_run_that_has_learned_nothing_takes_another_recipe(tmp_path):
         assert {path.name for path in tmp_path.iterdir()} == {".lock", "recipe.toml"}
 
 
+def test_the_log_of_a_finished_run_whose_model_was_moved_stays(tmp_path):
+    with open_run(tmp_path, recipe("data")) as folder:
+        folder.metrics.write_text('{"step": 9}\n')
+        folder.summary.write_text("{}")
+    with open_run(tmp_path, recipe("data")):
+        assert folder.metrics.read_text() == '{"step": 9}\n'
+
+
 def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path, monkeypatch):
     """The other one begins when the first has looked at the folder and not written its recipe yet."""
     entered, refused = [], []

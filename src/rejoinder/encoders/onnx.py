@@ -193,15 +193,20 @@ def _known(path: Path) -> Iterator[None]:
 
 
 def open_folder(
-    name: str | Path, threads: int | None = None, precision: str = "auto"
+    name: str | Path,
+    threads: int | None = None,
+    precision: str = "auto",
+    manifest: dict[str, Any] | None = None,
 ) -> OnnxEncoder | JoinedEncoder:
     """Open an ONNX folder, or a named model that has one, as an encoder.
+
+    `manifest` is what `read_manifest` returned, if the files were compared with it just now.
 
     Raises:
         InputError: as `OnnxEncoder`.
     """
     folder = locate(name)
-    manifest = read_manifest(folder)
+    manifest = manifest or read_manifest(folder)
     if "share" not in manifest:
         return OnnxEncoder(name, threads, precision, manifest=manifest)
     from rejoinder.encoders.joined import JoinedEncoder

@@ -88,9 +88,7 @@ def save_classifier(
 
 
 def load_classifier(
-    folder: str | Path,
-    models: Sequence[str] = (),
-    device: str = "cpu",
+    folder: str | Path, models: Sequence[str] = (), device: str = "cpu"
 ) -> IntentClassifier:
     """Open a classifier with its encoders.
 
@@ -171,10 +169,7 @@ def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
 
 
 def _open_encoders(
-    folder: Path,
-    records: Sequence[EncoderRecord],
-    models: Sequence[str],
-    device: str,
+    folder: Path, records: Sequence[EncoderRecord], models: Sequence[str], device: str
 ) -> SentenceEncoder:
     """Open what a classifier reads, where it was or where `models` says."""
     if models and len(models) != len(records):

@@ -36,8 +36,9 @@ class OnnxIntents(Described):
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
         self.folder = locate(folder)
         self.threads = threads
-        self.encoder = open_folder(folder, threads, "fp32")
-        if (known := read_manifest(self.folder).get("intents")) is None:
+        manifest = read_manifest(self.folder)
+        self.encoder = open_folder(folder, threads, "fp32", manifest)
+        if (known := manifest.get("intents")) is None:
             raise InputError(
                 f"{folder} is a model without intents;"
                 " `rejoinder intents export CLASSIFIER` writes both"

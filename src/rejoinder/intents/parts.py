@@ -41,7 +41,7 @@ def cut(data: IntentData, shares: Sequence[float], seed: int = 0) -> list[Intent
         )
     numbers: dict[str, int] = {}
     group = np.array([numbers.setdefault(text_key(text), len(numbers)) for text in data.texts])
-    _, first = np.unique(group, return_index=True)
+    first = np.unique(group, return_index=True)[1]
     part = _parts(data.classes[first], shares, seed)[group]
     if shares[0] > 0:
         _fill_first(data.classes, group, part)

@@ -68,7 +68,7 @@ class RunFolder:
     @property
     def has_begun(self) -> bool:
         """Whether anything that was learned is in it."""
-        return self.checkpoint.exists() or self.model.exists()
+        return any(each.exists() for each in (self.checkpoint, self.model, self.summary))
 
     def forget(self) -> None:
         """Remove what was logged of steps whose results are not there."""
