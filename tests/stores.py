@@ -68,6 +68,16 @@ def _name_of(path):
     return hashlib.blake2b(str(Path(path).absolute()).encode(), digest_size=8).hexdigest()
 
 
+def place_of(path):
+    """Return what a command in another process calls the index of a path."""
+    store = store_of(path)
+    if isinstance(store, MilvusStore):
+        pytest.skip("milvus-lite lets one process into its file")
+    if isinstance(store, PostgresStore):
+        return f"{store.address.connection}&index={store.address.index}"
+    return str(path)
+
+
 def segments_of(index):
     """Return the names of the segments that the store of an index holds."""
     if isinstance(index.store, PostgresStore):

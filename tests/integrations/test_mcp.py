@@ -13,6 +13,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of
+from tests.stores import place_of
 
 pytest.importorskip("mcp")
 from mcp import Client, StdioServerParameters
@@ -63,10 +64,9 @@ def check(tools, suggested, searched, refused):
 
 
 def command(index, *words):
-    return [sys.executable, "-m", "rejoinder", "mcp", str(index), *words]
+    return [sys.executable, "-m", "rejoinder", "mcp", place_of(index), *words]
 
 
-@pytest.mark.folder
 def test_a_client_that_starts_the_command_is_answered(index):
     program, *words = command(index)
     check(
@@ -74,7 +74,6 @@ def test_a_client_that_starts_the_command_is_answered(index):
     )
 
 
-@pytest.mark.folder
 def test_a_client_over_http_is_answered_and_other_hosts_are_not(index):
     server = subprocess.Popen(
         command(index, "--port", "0", "--json"), stdout=subprocess.PIPE, text=True
@@ -172,13 +171,12 @@ def test_unknown_arguments_and_blank_messages_are_refused_and_the_server_says_it
     assert info.version == rejoinder.__version__
 
 
-@pytest.mark.folder
 def test_a_search_writes_nothing_to_standard_error(index):
     script = (
         "import asyncio, logging; from mcp import Client; from rejoinder.retrieval.index import Index\n"
         "from rejoinder.integrations.mcp import make_server\n"
         "async def ask():\n"
-        f"    async with Client(make_server(Index.open({str(index)!r})), read_timeout_seconds=120) as client:\n"
+        f"    async with Client(make_server(Index.open({place_of(index)!r})), read_timeout_seconds=120) as client:\n"
         "        await client.call_tool('search_replies', {'query': 'refund'})\n"
         "asyncio.run(ask())\n"
     )

@@ -50,7 +50,6 @@ def test_an_index_alone_refuses_what_it_cannot_do(tmp_path):
             index.find([["a"]], options)
 
 
-@pytest.mark.folder
 def test_a_search_and_its_options_find_the_same(tmp_path):
     index = Index.build(HashEncoder(), [f"reply {i}" for i in range(9)], tmp_path / "index")
     chosen = {"k": 3, "minimum_score": -0.5, "history": 1, "no_repeat": True, "distinct": True}
@@ -62,6 +61,7 @@ def test_a_search_and_its_options_find_the_same(tmp_path):
         Cascade(index, ByLength(), 5).search(contexts, diversity=0.4)
 
 
+@pytest.mark.folder
 def test_a_command_reads_the_manifest_once(tmp_path, monkeypatch):
     Index.build(HashEncoder(), ["a", "b b"], tmp_path / "index")
     monkeypatch.setattr("rejoinder.encoders.open.open_encoder", lambda *_, **__: HashEncoder())

@@ -134,7 +134,6 @@ def test_a_name_of_a_manifest_may_be_what_is_here(folder, name, tmp_path, monkey
     assert store_of(folder).read_manifest().model.locate(folder) == name
 
 
-@pytest.mark.folder
 def test_runs_are_joined_and_looked_up():
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -148,6 +147,7 @@ def test_runs_are_joined_and_looked_up():
     assert json.dumps(join_runs(["0-4", "5"])) == '"0-5"'
 
 
+@pytest.mark.folder
 def test_a_file_of_replies_in_place_of_its_index_is_an_error_that_builds_one(tmp_path):
     replies = tmp_path / "faq.csv"
     replies.write_text("answer,question\nAt nine.,When?\n", encoding="utf-8")

@@ -1,6 +1,7 @@
 """A server in this process, over an index of hashes."""
 
 import contextlib
+import gc
 
 import httpx2
 import pytest
@@ -18,13 +19,15 @@ TEXTS = [f"reply number {i}" for i in range(20)]
 
 
 @pytest.fixture
-def sources(tmp_path):
+def sources(tmp_path, request):
     candidates = [
         Candidate(text, {"team": ["sales", "billing"][i % 2], "id": i})
         for i, text in enumerate(TEXTS)
     ]
     Index.build(HashEncoder(), candidates, tmp_path / "index")
-    return Sources(index=tmp_path / "index", model="hash-model")
+    yield Sources(index=tmp_path / "index", model="hash-model")
+    if request.config.getoption("--store") != "folder":
+        gc.collect()  # what looks at a database again and again ends with its server
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.persistence import load
 from rejoinder.retrieval.index import Index
 from tests.encoders.small import small_model
+from tests.stores import place_of
 
 pytestmark = pytest.mark.clients
 TEXTS = ["turn the tap to the left", "the barrel takes 200 litres", "we open at nine", "it is on its way"]
@@ -43,7 +44,7 @@ def url(folder):
     log = (folder / "log").open("wb")
     environment = os.environ | {"REJOINDER_READ_KEY": KEY, "REJOINDER_WRITE_KEY": KEY[::-1]}
     environment["TIKTOKEN_CACHE_DIR"] = _vocabulary_folder()
-    words = [sys.executable, "-m", "rejoinder", "serve", str(folder / "index"), "--port", str(port), "--queue", "8"]
+    words = [sys.executable, "-m", "rejoinder", "serve", place_of(folder / "index"), "--port", str(port), "--queue", "8"]
     server = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
     try:
         for _ in range(600):

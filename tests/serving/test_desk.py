@@ -34,6 +34,7 @@ from rejoinder.serving.desk.events import Chatwoot, Generic, note_text
 from rejoinder.serving.desk.index import IndexSearcher
 from rejoinder.serving.desk.signatures import is_signed, sign
 from tests.retrieval.conftest import HashEncoder
+from tests.stores import place_of
 
 SECRET = "of the webhook"
 TOKEN = "of a bot"
@@ -457,7 +458,6 @@ def test_other_desks_are_told_in_json_that_is_signed(stand_in, searcher):
     assert searcher.taken[0][2:] == ("reply 0", "Tom")
 
 
-@pytest.mark.folder  # which another process reads
 def test_the_command_answers_chatwoot(tmp_path, stand_in):
     texts = {
         "We open at nine.": "When do you open?",
@@ -465,7 +465,7 @@ def test_the_command_answers_chatwoot(tmp_path, stand_in):
     }
     replies = [Candidate(text, examples=((question,),)) for text, question in texts.items()]
     Index.build(rejoinder.load("convert-small"), replies, tmp_path / "index")
-    command = [sys.executable, "-m", "rejoinder", "desk", str(tmp_path / "index"),
+    command = [sys.executable, "-m", "rejoinder", "desk", place_of(tmp_path / "index"),
                "--desk", stand_in.url, "--port", "0", "--json"]  # fmt: skip
     keys = {"REJOINDER_DESK_TOKEN": TOKEN, "REJOINDER_DESK_SECRET": SECRET}
     server = subprocess.Popen(

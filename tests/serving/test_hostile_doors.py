@@ -16,6 +16,7 @@ import hostile
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from tests.serving.test_desk import StandIn, signed
+from tests.stores import place_of
 
 MEGABYTE = 1 << 20
 GROWTH = 100  # MB
@@ -41,14 +42,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module", params=["desk", "mcp"])
 def door(folder, request):
     with contextlib.ExitStack() as stack:
-        words = ["mcp", str(folder)]
+        words = ["mcp", place_of(folder)]
         if request.param == "desk":
             desk = stack.enter_context(StandIn())
             thread = threading.Thread(target=desk.serve_forever)
             thread.start()
             stack.callback(thread.join)
             stack.callback(desk.shutdown)
-            words = ["desk", str(folder), "--kind", "generic", "--desk", desk.url]
+            words = ["desk", place_of(folder), "--kind", "generic", "--desk", desk.url]
         else:
             pytest.importorskip("mcp")
         command = [sys.executable, "-m", "rejoinder", *words, "--port", "0", "--json"]

@@ -30,7 +30,7 @@ def test_the_files_are_served_and_need_nothing_from_elsewhere(client):
 
 
 def test_it_is_told_what_there_is_and_may_compare_two_indexes(client, answers, tmp_path):
-    facts = {"index": "index", "model": "hash-model", "size": 24, "candidates": 20, "calibrated": False, "minimum_score": None}
+    facts = {"index": answers.index.store.name, "model": "hash-model", "size": 24, "candidates": 20, "calibrated": False, "minimum_score": None}
     one = client()
     own = {"intents": False, "minimum_confidence": None, "may_write": True}
     assert one.get("/v1/about").json() == {"first": facts, "second": None, **own}

@@ -63,6 +63,7 @@ def disturb(log, processes, ended, chance):
             lock.close()
 
 
+@pytest.mark.folder  # harms its files
 @pytest.mark.slow
 def test_acknowledged_is_there_once_and_refused_is_not(tmp_path):
     folder = tmp_path / "index"
