@@ -136,6 +136,18 @@ EXPORTS = {
         "intents": [{"intent": label, "examples": [{"text": text}]} for text, label in LISTED],
         "dialog_nodes": [],
     },
+    "Alexa": {
+        "interactionModel": {
+            "languageModel": {
+                "invocationName": "bank",
+                "intents": [
+                    {"name": "AMAZON.StopIntent", "samples": []},
+                    {"name": "lost", "samples": ["I lost my {card}"]},
+                    {"name": "pin", "samples": ["change my pin"]},
+                ],
+            }
+        }
+    },
 }
 
 

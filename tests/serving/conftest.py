@@ -1,7 +1,6 @@
 """A server in this process, over an index of hashes."""
 
 import contextlib
-import gc
 
 import httpx2
 import pytest
@@ -19,21 +18,22 @@ TEXTS = [f"reply number {i}" for i in range(20)]
 
 
 @pytest.fixture
-def sources(tmp_path, request):
+def sources(tmp_path):
     candidates = [
         Candidate(text, {"team": ["sales", "billing"][i % 2], "id": i})
         for i, text in enumerate(TEXTS)
     ]
     Index.build(HashEncoder(), candidates, tmp_path / "index")
-    yield Sources(index=tmp_path / "index", model="hash-model")
-    if request.config.getoption("--store") != "folder":
-        gc.collect()  # what looks at a database again and again ends with its server
+    return Sources(index=tmp_path / "index", model="hash-model")
 
 
 @pytest.fixture
 def answers(sources):
     encoder = HashEncoder()
-    return Answers(sources, Index.open(sources.index, encoder), encoder)
+    with contextlib.closing(
+        Answers(sources, Index.open(sources.index, encoder), encoder)
+    ) as answers:
+        yield answers
 
 
 @pytest.fixture

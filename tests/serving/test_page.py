@@ -39,7 +39,7 @@ def test_it_is_told_what_there_is_and_may_compare_two_indexes(client, answers, t
     other = tmp_path / "other"
     answers.second = Answers(Sources(index=other), Index.build(HashEncoder(), ["only this"], other), HashEncoder())
     two = client()
-    assert two.get("/v1/about").json()["second"] == {**facts, "index": "other", "candidates": 1}
+    assert two.get("/v1/about").json()["second"] == {**facts, "index": answers.second.index.store.name, "candidates": 1}
     assert [each["text"] for each in two.post("/v1/replies", json=asked).json()["replies"]] == ["only this"]
     assert two.post("/v1/replies", json={**asked, "index": "first"}).json()["replies"][0]["text"] == "reply number 3"
 

@@ -15,6 +15,10 @@ class Opened:
 
     def __init__(self):
         self.itself = self
+        self.is_closed = False
+
+    def close(self):
+        self.is_closed = True
 
 
 @pytest.fixture(autouse=True)
@@ -35,5 +39,8 @@ def test_reloads_keep_one_model(monkeypatch):
     for _ in range(5):
         computing.open()
         assert sum(each() is not None for each in opened) == 1
+        assert not computing.answers.is_closed
     assert opened[-1]() is computing.answers
+    computing.close()
+    assert computing.answers.is_closed
     assert gc.get_freeze_count(), "requests do not look through the model for garbage"

@@ -3,7 +3,7 @@
 - `.csv`: two columns, text and label; a first row with their names is a header
 - `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
 - `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins
-  the part `val`; or the utterances of LUIS, wit.ai, Watson Assistant or Rasa's JSON
+  the part `val`; or the utterances of LUIS, wit.ai, Watson Assistant, Alexa or Rasa's JSON
 - a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each
   part
 

@@ -50,7 +50,8 @@ REFUSED = [
     Refused(
         "Bot Framework's .lu utterances",
         lambda sample: _ends(sample, ".lu") and _UTTERANCE_LINE.search(sample.text) is not None,
-        _UTTERANCES,
+        "these are messages that people wrote, with their intents, and no replies; write them as a "
+        "table with the columns text and label for `rejoinder intents train`",
     ),
     Refused(
         "utterances of wit.ai, or of another trainer of intents",

@@ -120,6 +120,12 @@ class Answers:
         self._stamps = Stamps(self.index.store)
         self._stamp = self._stamps.latest()
 
+    def close(self) -> None:
+        """Look at the indexes no more; what runs is finished."""
+        self._stamps.close()
+        if self.second is not None:
+            self.second.close()
+
     @property
     def model(self) -> str:
         """The name of the index's model without its folders.
@@ -410,11 +416,15 @@ def open_answers(sources: Sources) -> Answers:
         ranker=None if sources.reranker is None else sources.reranker(),
         classifier=None if sources.intents is None else open_classifier(sources.intents),
     )
-    answers.index.search([["Hello!", "How are you?"]], 1)
-    if sources.calibrated:
-        CalibratedIndex(answers.index)
-    encoder.encode_responses(["Hello!"])
-    answers.second = None if sources.second is None else open_answers(sources.second)
+    try:
+        answers.index.search([["Hello!", "How are you?"]], 1)
+        if sources.calibrated:
+            CalibratedIndex(answers.index)
+        encoder.encode_responses(["Hello!"])
+        answers.second = None if sources.second is None else open_answers(sources.second)
+    except BaseException:
+        answers.close()
+        raise
     return answers
 
 

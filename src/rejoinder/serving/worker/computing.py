@@ -32,7 +32,9 @@ class Computing:
 
     def open(self) -> None:
         """See `Worker`."""
-        self._answers = open_answers(self.sources)
+        opened = open_answers(self.sources)
+        self.close()
+        self._answers = opened
         gc.unfreeze()  # what was frozen the last time, and has just been replaced, goes
         gc.collect()
         gc.freeze()  # models stay: looking through them for garbage would hold requests up
@@ -51,7 +53,9 @@ class Computing:
         return results
 
     def close(self) -> None:
-        """See `Worker`; here nothing is left to finish."""
+        """See `Worker`."""
+        if self._answers is not None:
+            self._answers.close()
 
     def _dispatch(self, jobs: Sequence[Job]) -> list[Any]:
         results: list[Any] = [None] * len(jobs)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
-import weakref
 from collections.abc import Hashable
 
 from rejoinder.errors import InputError
@@ -22,8 +20,9 @@ class Stamps:
         self._store = store
         self._latest = store.stamp()
         self._is_quick = isinstance(store, FolderStore)
+        self._is_closed = threading.Event()
         if not self._is_quick:
-            threading.Thread(target=_watch, args=(weakref.ref(self),), daemon=True).start()
+            threading.Thread(target=self._watch, daemon=True).start()
 
     def latest(self) -> Hashable:
         """Return the stamp as it was last seen, `EVERY` seconds ago at most."""
@@ -36,10 +35,10 @@ class Stamps:
         with contextlib.suppress(InputError, OSError):
             self._latest = self._store.stamp()
 
+    def close(self) -> None:
+        """End the thread."""
+        self._is_closed.set()
 
-def _watch(reference: weakref.ref[Stamps]) -> None:
-    """Look again and again, until nobody asks any more."""
-    while (stamps := reference()) is not None:
-        stamps.look()
-        del stamps
-        time.sleep(EVERY)
+    def _watch(self) -> None:
+        while not self._is_closed.wait(EVERY):
+            self.look()
