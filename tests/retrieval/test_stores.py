@@ -87,6 +87,26 @@ def test_it_answers_as_a_folder_does_also_after_changes_and_a_restart(tmp_path, 
         index.search(CHATS, where={"nothing": 1})
 
 
+def test_a_reader_follows_an_index_that_is_built_again(place):
+    Index.build(HashEncoder(), A, place)
+    reader = Index.open(MilvusStore(place.folder) if isinstance(place, MilvusStore) else place, HashEncoder())
+    for texts in (A[::-1], A, B):
+        Index.build(HashEncoder(), texts, place, overwrite=True)
+        assert reader.refresh()
+        assert [reply.text for _, reply in reader] == list(texts)
+
+
+def test_one_whose_replies_are_all_gone_is_compacted_and_filled_again(tmp_path, place):
+    folder, index = both(tmp_path, place, A)
+    for each in (folder, index):
+        each.delete(range(len(A)))
+        each.compact()
+        assert (len(each), answers(each)) == (0, [[]] * len(CONTEXTS))
+        each.add(B)
+    assert answers(index) == answers(folder)
+    assert index.fingerprint == folder.fingerprint
+
+
 @FEW
 @given(
     st.lists(st.lists(PAYLOADS, min_size=1, max_size=8), min_size=1, max_size=3), st.sets(st.integers(0, 23)),

@@ -48,6 +48,7 @@ PATIENCE = 10.0  # seconds for a server to answer
 LONGEST = 65_535  # bytes of a reply with its payload, and of the tokens of its fields
 _AT_ONCE = 1000  # rows
 _MOST_AT_ONCE = 16_384  # that Milvus gives
+_LEAST_SIZE = 2  # of a vector, of a collection without replies
 _PAGE_BYTES = 16 << 20
 _decode = msgspec.json.Decoder(Line).decode
 
@@ -66,11 +67,9 @@ class MilvusStore(FolderStore):
         super().__init__(folder)
         self.address = address or EMBEDDED
         self.prefix = f"rejoinder_{secrets.token_hex(8)}"
-        if address is None:
-            known = msgspec.json.decode((self.folder / MILVUS).read_bytes(), type=dict[str, str])
-            self.address = known["address"]
-            self.prefix = known["prefix"]
         self._client: Any = None
+        if address is None:
+            self._follow()
 
     def __reduce__(self) -> tuple[type[MilvusStore], tuple[Path]]:
         return type(self), (self.folder,)
@@ -81,6 +80,20 @@ class MilvusStore(FolderStore):
         if self._client is None:
             self._client = _connect(self.folder, self.address)
         return self._client
+
+    def read_manifest(self) -> Manifest:
+        """See `FolderStore.read_manifest`; an index that was built again has other collections."""
+        manifest = super().read_manifest()
+        self._follow()
+        return manifest
+
+    def _follow(self) -> None:
+        """Take over which collections the folder names, on which server."""
+        known = msgspec.json.decode((self.folder / MILVUS).read_bytes(), type=dict[str, str])
+        if known["prefix"] != self.prefix:
+            self.address = known["address"]
+            self.prefix = known["prefix"]
+            self._client = None  # of a file that is gone
 
     def close(self) -> None:
         """Leave the database; a file is then free for other processes."""
@@ -227,7 +240,11 @@ class Collected(DatabaseSegment):
     def __init__(self, store: MilvusStore, manifest: Manifest, number: int) -> None:
         super().__init__(manifest, number, store)
         self.store = store
-        self.collection = store.collection(self.record.name)
+
+    @property
+    def collection(self) -> str:
+        """The name of its collection."""
+        return self.store.collection(self.record.name)
 
     def rows_from(self, found: Sequence[Mapping[str, Any]]) -> dict[int, StoredRow]:
         """Return rows of what a query gave."""
@@ -321,9 +338,10 @@ class CollectionWriter:
         return self._content.files()
 
     def flush(self) -> None:
-        """Let what was written survive a crash."""
-        if self._content.rows:
-            self._store.ask("flush", self.collection)
+        """Let what was written survive a crash; nothing is a collection, too."""
+        if not self._content.rows:
+            self._create(_LEAST_SIZE, with_responses=True)
+        self._store.ask("flush", self.collection)
 
     def _create(self, size: int, *, with_responses: bool) -> None:
         from pymilvus import DataType
