@@ -52,7 +52,7 @@ def newest_text(text: str) -> str:
         if tried > MAX_QUOTE_LINES:
             break
         match = _headers().match("\n".join(shown)[:MAX_QUOTE_LINE])
-        is_quote = match is not None or _introduces(shown) or _marks(shown)
+        is_quote = match is not None or introduces_quote(shown) or _marks(shown)
         above = "\n".join(_without_markers(lines[:number])).strip() if is_quote else ""
         if above:
             return above
@@ -61,7 +61,7 @@ def newest_text(text: str) -> str:
     return "\n".join(_without_markers(lines)).strip() or "\n".join(lines).strip()
 
 
-def _introduces(lines: list[str]) -> bool:
+def introduces_quote(lines: list[str]) -> bool:
     """Return whether the first line, or the first two, say who wrote the mail below and when."""
     return any(
         text.endswith((":", "\uff1a")) and _INTRODUCTION.fullmatch(text) is not None

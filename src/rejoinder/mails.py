@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 
-from rejoinder.mail_quotes import newest_text
+from rejoinder.mail_quotes import introduces_quote, newest_text
 from rejoinder.patterns import MatchPattern, match_pattern, search_pattern
 
 MAX_SIGNATURE_LINES = 12  # below a closing
@@ -140,7 +140,8 @@ def _drop_header(lines: list[str]) -> None:
         end -= 1
     if not end or not lines[end - 1].endswith((":", "\uff1a")):
         return
-    is_wrapped = end > 1 and _WROTE.fullmatch(lines[end - 2]) is not None
+    first = lines[end - 2] if end > 1 else ""
+    is_wrapped = _WROTE.fullmatch(first) is not None or introduces_quote([first, lines[end - 1]])
     del lines[end - 2 if is_wrapped else end - 1 :]
 
 

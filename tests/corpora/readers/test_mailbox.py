@@ -63,6 +63,10 @@ ANSWERS = {
     "Gmail, Dutch, without marks": ("Ja.\n\nOp di 12 mrt 2024 om 09:00 schreef Anna <anna@a.nl>:\n\nWaar?", "Ja."),
     "Gmail, Polish": ("Tak.\n\nwt., 12 mar 2024 o 09:00 Anna <anna@a.pl> napisał(a):\n\n> Gdzie?", "Tak."),
     "Gmail, wrapped": ("Tak.\n\nwt., 12 mar 2024 o 09:00 Anna\n<anna@a.pl> napisał(a):\n\n> Gdzie?", "Tak."),
+    "Gmail, wrapped, an answer below": (
+        "wt., 12 mar 2024 o 09:00 Anna\n<anna@a.pl> napisał(a):\n> Gdzie?\n\nJutro.",
+        "Jutro.",
+    ),
     "Gmail, Portuguese": ("Sim.\n\nEm ter., 12 de mar. de 2024 às 09:00, Anna <a@a.pt> escreveu:\n\n> Onde?", "Sim."),
     "Thunderbird, Spanish": ("Sí.\n\nEl 12/3/24 a las 9:00, Anna escribió:\n> Where?", "Sí."),
     "introduced in no known words": ("Kyllä.\n\nAnna kirjoitti:\n> Missä?", "Kyllä."),
