@@ -225,7 +225,8 @@ def _is_signature(lines: list[str], *, with_sentences: bool) -> bool:
 
 def _is_sentence(line: str) -> bool:
     """Return whether a line may be what a mail goes on with: thanks do not always close one."""
-    return line.endswith((".", "!")) and len(line.split()) >= MIN_SENTENCE
+    is_text = line.endswith((".", "!")) or line[0].islower()
+    return is_text and len(line.split()) >= MIN_SENTENCE
 
 
 def _without_salutation(lines: list[str]) -> list[str]:

@@ -55,6 +55,7 @@ ANSWERS = {
         "Your letter is here.\n\nThank you.\n\nWe send it tomorrow.\n\nKind regards\nBob",
         "Your letter is here.\n\nThank you.\n\nWe send it tomorrow.",
     ),
+    "a closing word that opens": ("Cheers\nyour refund is on its way", "Cheers\nyour refund is on its way"),
     "Gmail, Spanish": (
         "Sí.\n\nEl mar, 12 mar 2024 a las 9:00, Anna (<anna@a.org>) escribió:\n\n> Where\n> is it?",
         "Sí.",
