@@ -27,7 +27,7 @@ from rejoinder.retrieval.encoding import templates
 from rejoinder.text import ngrams, subwords
 from rejoinder.text.tokens import tokens
 from rejoinder.text.courtesy import asks
-from rejoinder.text.mails import clean_mail
+from rejoinder.mails import clean_mail, own_text
 from rejoinder.text.messages import read_message
 from rejoinder.text.polarity import opposed
 from rejoinder.text.spelling import Speller
@@ -67,6 +67,7 @@ FUNCTIONS = {
     "delimiter of Excel": named_delimiter,
     "slack": lambda text: clean_slack_text(text, {}),
     "mail": newest_text,
+    "own text of a mail": own_text,
     "message": read_message.__wrapped__,
     "courtesy": asks,
     "polarity": lambda text: opposed(text, [f"not {text}"]),
@@ -100,6 +101,9 @@ SEEN = {
     "lines of a mail": (clean_mail, "a\n" * 50_000),
     "closings of a mail": (clean_mail, "a\n" + "Thanks\n" * 20_000 + "?"),
     "quoted mails": (newest_text, "Le a " * 20_000),
+    "introductions of quoted mails": (newest_text, "2024 9:00 <a@b.de> x\nx:\n" * 20_000),
+    "quotes of a mail, each introduced": (own_text, "a\na:\n\n> b\n" * 20_000),
+    "markers of a mail": (newest_text, "--- a ---\n" * 20_000),
     "the same words again": (_matched, "{%a%}script" * 416),
 }
 

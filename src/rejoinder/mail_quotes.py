@@ -2,7 +2,8 @@
 
 The lines that begin a quoted mail ("On ... wrote:") are known by the expressions of
 mail-parser-reply, in its languages. They take the square of a line's length and more, so they are
-tried only where such a line may begin, on as many letters as it may have.
+tried only where such a line may begin, on as many letters as it may have. Those of Gmail in other
+languages are known by a date, a time and an address, or a verb of writing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,16 @@ _FIELD = match_pattern(r"[> ]*+[* ]*+[^\s:>*][^:\n]{0,30}:")  # "From:" in any l
 _ORIGINAL = "-----"  # Original Message
 _RULE = frozenset("_-")
 _RULE_LENGTH = 32
+_MAX_MARKER = 60  # letters of a line that says that a mail follows
+_MARKER = match_pattern(r"-{3,10} ?(?:[^-\n]|-(?!-)){3,40} ?-{3,10}")  # in any language
+_INTRODUCTION = match_pattern(
+    r"(?i)(?=[^\n]{0,100}(?:\b(?:19|20)\d\d\b|\b\d\d?[./-]\d))"  # a date, in the first line
+    r"(?=[^\n]{0,120}\b\d\d?[:.h]\d\d\b)"  # a time
+    r"(?=[^\n]{0,200}(?:\n[^\n]{0,100})?(?:<[^\s<>@]{1,80}@[^\s<>]{1,80}>"
+    r"|\b(?:schreef|schrieb|escribi\u00f3|escreveu|napisa\u0142|pisze|napsal|skrev|kirjoitti"
+    r"|\u043d\u0430\u043f\u0438\u0441\u0430\u043b|\u043f\u0438\u0448\u0435\u0442)\b))"
+    r"[^\n]{1,299}(?:\n[^\n]{1,99})?(?<=[:\uff1a])"
+)
 
 
 def newest_text(text: str) -> str:
@@ -41,12 +52,42 @@ def newest_text(text: str) -> str:
         if tried > MAX_QUOTE_LINES:
             break
         match = _headers().match("\n".join(shown)[:MAX_QUOTE_LINE])
-        above = "\n".join(lines[:number]).strip() if match else ""
+        is_quote = match is not None or introduces_quote(shown) or _marks(shown)
+        above = "\n".join(_without_markers(lines[:number])).strip() if is_quote else ""
         if above:
             return above
         if match:
             after = number + max(1, match[0].count("\n"))
-    return "\n".join(lines).strip()
+    return "\n".join(_without_markers(lines)).strip() or "\n".join(lines).strip()
+
+
+def introduces_quote(lines: list[str]) -> bool:
+    """Return whether the first line, or the first two, say who wrote the mail below and when."""
+    return any(
+        text.endswith((":", "\uff1a")) and _INTRODUCTION.fullmatch(text) is not None
+        for text in (lines[0], "\n".join(lines[:2]))
+    )
+
+
+def _marks(lines: list[str]) -> bool:
+    """Return whether the first line is a marker, with the header of a mail below it."""
+    below = next(filter(None, lines[1:]), "")
+    return _MARKER.fullmatch(lines[0]) is not None and _FIELD.match(below) is not None
+
+
+def _without_markers(lines: list[str]) -> list[str]:
+    """Return lines without the last ones that say that a mail follows."""
+    end = len(lines)
+    while end and _is_marker(lines[end - 1]):
+        end -= 1
+    return lines[:end]
+
+
+def _is_marker(line: str) -> bool:
+    """Return whether a line is blank, a rule, or "-----Original Message-----"."""
+    is_rule = len(line) >= _RULE_LENGTH and _RULE.issuperset(line)
+    is_short = len(line) <= _MAX_MARKER
+    return not line or is_rule or (is_short and _MARKER.fullmatch(line) is not None)
 
 
 def _without_rules(lines: list[str]) -> list[str]:

@@ -13,6 +13,8 @@ from rejoinder.corpora.corpus import split_by_shares
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.sources import read_settings
+from rejoinder.corpora.readers.answers.table import NO_REPLY
+from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.registry.faq import FAQ, FaqSettings, read_faq
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate, evaluate_task
@@ -85,6 +87,55 @@ def test_an_answer_that_nobody_asks_for_is_counted(read, name, text):
     (example,) = read(text, name, reading)
     assert (example.context, example.response) == (("Card?",), CARD)
     assert reading.dropped == {"replies without a question": 1}
+
+
+def test_rows_without_an_answer_or_not_in_use_are_counted(read):
+    reading = Reading()
+    text = f"question,answer,status\nCard?,{CARD},\nPIN?, ,\nWhere?,Gone.,draft\nno card,{CARD},live\n"
+    examples = read(text, "faq.csv", reading)
+    assert [example.context for example in examples] == [("Card?",), ("no card",)]
+    assert reading.dropped == {NO_REPLY: 1, "inactive or unapproved entries": 1}
+
+
+@pytest.mark.parametrize("name", ["faq.csv", "faq.tsv"])
+def test_tables_of_replies_are_read_alike(read, name):
+    text = f'name,text,questions\nCards,{CARD},"Card?\nWhere is my card?"\nPIN,Ask us.,\nNone,,Why?\n'
+    reading = Reading()
+    examples = read(text if name == "faq.csv" else text.replace(",", "\t"), name, reading)
+    assert [(*example.context, example.response) for example in examples] == [("Card?", CARD), ("Where is my card?", CARD)]
+    assert reading.dropped == {"replies without a question": 1, NO_REPLY: 1}
+
+
+def test_a_first_row_that_may_be_a_header_is_noted(read):
+    reading = Reading()
+    examples = read(f"Frage;Antwort\nCard?;{CARD}\n", "de.csv", reading)
+    assert len(examples) == 2
+    assert any("de.csv:1: an example, not a header: Frage, Antwort; if these are" in note for note in reading.notes)
+    reading = Reading()
+    read(f"Card?,{CARD}\n", "faq.csv", reading)
+    assert not reading.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("faq.xml", "<faq><q>Card?</q></faq>"),
+        ("faq.html", "<p>Nothing.</p>"),
+        ("faq.txt", '{"a": 1}\nx'),
+        ("faq.log", "One.\nTwo.\n"),
+        ("faq.tsv", "Frage\tAntwort\nCard?\tHere.\n"),
+        ("faq.tsv", "text\treply\tquestion\nCard?\tHere.\tWhere?\n"),
+        ("faq.tsv", "text\tauthor\nCard?\tAnna\n"),
+        ("faq.csv", "text,reply,question\nCard?,Here.,Where?\n"),
+        ("faq.csv", "Frage;Antwort;Thema\nCard?;Here.;a\n"),
+    ],
+)
+def test_errors_name_no_settings_that_faq_lacks(read, tmp_path, name, text):
+    with pytest.raises(InputError) as caught:
+        read(text, name)
+    assert "--set" not in str(caught.value)
+    with pytest.raises(InputError, match=r"--set|give the file the ending"):
+        list(read_candidates(tmp_path / name))
 
 
 def parts(**options):

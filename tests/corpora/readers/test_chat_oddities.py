@@ -60,6 +60,31 @@ def test_a_column_says_who_answers(read, column):
     assert read("a.csv", text) == [("Hi", "Bye")]
 
 
+@pytest.mark.parametrize(
+    ("name", "customer", "agent"),
+    [
+        ("inbound", "true", "false"),
+        ("direction", "inbound", "outbound"),
+        ("is_agent", "no", "yes"),
+        ("sender_type", "Customer", "Agent"),
+        ("role", "user", "assistant"),
+    ],
+)
+def test_a_column_that_says_who_answers_needs_no_authors(read, name, customer, agent):
+    rows = [f"7,{customer},Hi,09:00", f"7,{agent},Bye,09:01", f"8,{customer},Hello,09:02", f"8,{agent},See you,09:03"]
+    text = "\n".join([f"conversation,{name},text,time", *rows])
+    wanted = [("Hi", "Bye"), ("Hello", "See you")]
+    reading = Reading()
+    assert read("a.csv", text, reading) == wanted
+    assert reading.notes[-1].endswith(f"agent: {'assistant' if name == 'role' else 'agent'}")
+    assert read("a.csv", text, columns=f"author={name}") == wanted
+
+
+def test_a_column_that_says_who_answers_may_stand_beside_times_alone(read):
+    text = "direction,text,time\nin,Hi,2024-03-01T09:00:00Z\nout,Bye,2024-03-01T09:01:00Z\n"
+    assert read("a.csv", text) == [("Hi", "Bye")]
+
+
 def test_columns_are_named_and_private_rows_left_out(read):
     text = "Fall;Von;Inhalt;private\n1;a;Hi;\n1;b;secret;true\n1;b;Bye;false\n1;b;;\n"
     with pytest.raises(

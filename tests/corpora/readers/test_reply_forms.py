@@ -11,11 +11,10 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.standing import INACTIVE
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.forms.tables import parse_choice
-from tests.corpora.readers.tool_files import TOOL_FILES
+from tests.corpora.readers.tool_files import INACTIVE, TOOL_FILES
 from tests.corpora.readers.workbook import workbook
 
 PARCEL = "It is on its way: look at the link, please."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus
@@ -20,6 +20,7 @@ from rejoinder.corpora.forms.tables import (
     DELIMITERS,
     REPEATED_HEADERS,
     find_delimiter,
+    is_name,
     named_delimiter,
 )
 from rejoinder.corpora.limits import MAX_LINE_BYTES
@@ -38,11 +39,12 @@ def read_csv(
     reading: Reading | None = None,
     settings: OwnSettings | None = None,
     *,
-    unasked: str | None = None,
+    left_out: Callable[[Mapping[str, str]], str] | None = None,
 ) -> Generator[Example]:
     """Yield the examples of a CSV file; a bad row has its first line's number.
 
-    `unasked` counts rows that have a response and no context; None: they are bad.
+    `left_out` returns why a row is left out and counted, or nothing; it has the cells of all
+    columns. None: no row is.
     """
     path = Path(path)
     reading = reading or Reading()
@@ -57,14 +59,16 @@ def read_csv(
                 f"{len(row)} columns instead of {len(columns)}; "
                 "put texts with commas in double quotes"
             )
+        cells = dict(zip(columns, row, strict=True))
+        reason = left_out(cells) if left_out is not None else ""
+        if reason:
+            reading.drop(reason)
+            return ()
         record = {
             name: cell
-            for name, cell in zip(columns, row, strict=True)
+            for name, cell in cells.items()
             if name in _COLUMNS or EARLIER_CONTEXT.fullmatch(name)
         }
-        if unasked and not record["context"].strip() and record["response"].strip():
-            reading.drop(unasked)
-            return ()
         return record_examples(record, f"{source}:{number}", source, reading, threads)
 
     rows = csv_rows(path, reading)
@@ -76,6 +80,7 @@ def read_csv(
             reading.notes.append(f"{path}:{number}: a header, not an example: {text}")
             rows = without_repeated(rows, row, reading)
         else:
+            _note_names(row, f"{path}:{number}", reading)
             rows = itertools.chain([(number, row)], rows)
     yield from settings.finish(parse_records(path, reading, rows, parse), reading)
 
@@ -86,6 +91,15 @@ def _header(row: list[str]) -> list[str]:
     if len(set(names)) < len(names) or not any(header <= set(names) for header in _HEADERS):
         return []
     return names if "context" in names else [_SAME_AS.get(name, name) for name in names]
+
+
+def _note_names(row: list[str], where: str, reading: Reading) -> None:
+    """Note a first row that is read as an example, and may be a header in other words."""
+    if all(is_name(cell) and cell.istitle() for cell in row):
+        reading.notes.append(
+            f"{where}: an example, not a header: {', '.join(row)[:60]}; if these are names of "
+            "columns, name them question and answer"
+        )
 
 
 def without_repeated(

@@ -65,6 +65,11 @@ class Choice:
     header: bool = True
     inactive: bool = False  # whether entries that are switched off, or not approved, are read
     columns: Mapping[str, str] = field(default_factory=dict)  # names by role
+    is_settable: bool = True  # whether the user can make choices, so that errors name them
+
+    def advice(self, settable: str, otherwise: str = "") -> str:
+        """Return the end of an error: one that names settings, or one for where there are none."""
+        return settable if self.is_settable else otherwise
 
     def untaken(self, takes: Set[str]) -> str:
         """Return which choice a form that `takes` some of them has no use for, or nothing."""

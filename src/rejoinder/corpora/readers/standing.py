@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rejoinder.corpora.forms.tables import fold
+from rejoinder.corpora.forms.tables import Choice, fold
 
-INACTIVE = "inactive or unapproved entries (--set inactive=keep reads them)"
+_INACTIVE = "inactive or unapproved entries"
 _IN_USE = frozenset(
     """active is_active enabled is_enabled isenabled published is_published approved is_approved
     aktiv actif activo""".split()  # noqa: SIM905
@@ -23,6 +23,11 @@ _BAD_STATES = frozenset(
 )
 _NO = frozenset(("false", "0", "0.0", "no", "n", "f", "off", "nein", "non", "falsch", "faux"))
 _YES = frozenset(("true", "1", "1.0", "yes", "y", "t", "on", "ja", "oui", "wahr", "vrai"))
+
+
+def why_unused(choice: Choice) -> str:
+    """Return why entries that are not in use are left out: a key of `Reading.dropped`."""
+    return _INACTIVE + choice.advice(" (--set inactive=keep reads them)")
 
 
 def is_inactive(record: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,14 +10,20 @@ from typing import Any, Literal
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
 from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.forms.formats import OwnSettings, describe_fields, text_of
+from rejoinder.corpora.forms.tables import Choice, find_column, fold, is_name
 from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.readers.answers.table import KNOWN, NO_REPLY, WORDS
+from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.records import BadRecordError, parse_lines, parse_object
 from rejoinder.corpora.registry.candidates import read_candidates
+from rejoinder.corpora.registry.recognition import inspect
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.settings import documented
 
 UNASKED = "replies without a question"  # a key of `Reading.dropped`
+_OF_PAIRS = ({"context", "response"}, {"question", "answer"})  # headers of a table of pairs
+_FOUND = Choice(is_settable=False)  # the form of a file is found by its content
 
 
 @documented
@@ -43,7 +49,7 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Generator[E
 
     suffix = plain.suffix.lower()
     if suffix == ".csv":
-        examples = read_csv(path, reading, unasked=UNASKED)
+        examples = _of_csv(path, reading)
     elif suffix in ("", ".jsonl", ".ndjson"):
         examples = parse_lines(path, reading, parse)
     else:
@@ -53,10 +59,37 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Generator[E
         yield replace(example, thread=content_thread([key]), source="faq")
 
 
+def _of_csv(path: Path, reading: Reading) -> Generator[Example]:
+    """Yield the examples of a table of replies, or of pairs, which may have no header."""
+    if path.is_file() and _names_replies(inspect(path, _FOUND).columns):
+        return _of_replies(path, reading)
+    return read_csv(path, reading, left_out=_left_out)
+
+
+def _names_replies(header: Sequence[str]) -> bool:
+    """Return whether the first row names columns, other than those of pairs."""
+    names = {fold(name) for name in header}
+    if not all(map(is_name, header)) or any(pair <= names for pair in _OF_PAIRS):
+        return False
+    is_known = find_column(header, WORDS["text"]) is not None and len(names & KNOWN) > 1
+    return is_known or len(header) > 2
+
+
+def _left_out(pair: Mapping[str, str]) -> str:
+    """Return why a row is not an example, or nothing."""
+    if not pair["response"].strip():
+        return NO_REPLY
+    if not pair["context"].strip():
+        return UNASKED
+    others = {name: cell for name, cell in pair.items() if name not in ("context", "response")}
+    return why_unused(_FOUND) if is_inactive(others) else ""
+
+
 def _of_replies(path: Path, reading: Reading) -> Generator[Example]:
     """Yield an example of each conversation that a reply answers."""
     name = strip_compression(path).stem
-    for number, reply in enumerate(read_candidates(path, reading=reading), 1):
+    replies = read_candidates(path, choice=_FOUND, reading=reading)
+    for number, reply in enumerate(replies, 1):
         reading.lines += 1
         if not reply.examples:
             reading.drop(UNASKED)

@@ -90,9 +90,9 @@ def find_form(
             raise InputError(f"{sample.source} looks like {refused.title}: {refused.advice}")
         form = form or next((form for form in matching if form.holds == holds), None)
     if form is None:
-        raise InputError(_unknown(sample, holds))
+        raise InputError(_unknown(sample, holds, choice))
     if form.holds != holds:
-        raise InputError(_other_verb(path, form))
+        raise InputError(_other_verb(path, form, choice))
     if untaken := choice.untaken(form.takes):
         raise InputError(f"{path} is read as {form.title}, which takes no {untaken}; leave it out")
     return form, sample
@@ -112,8 +112,8 @@ def inspect(path: str | Path, choice: Choice, member: str = "") -> Sample:
         check_regular_file(path)
         if not choice.form:
             raise InputError(
-                f"{path} is a pipe, whose form cannot be found by its content; name it "
-                "(--set format=text), or save it to a file"
+                f"{path} is a pipe, whose form cannot be found by its content; "
+                f"{choice.advice('name it (--set format=text), or ')}save it to a file"
             )
         return Sample(Source(Path(path)), "json" if choice.form == "json" else "text")
     sample = look(path, member, choice.encoding)
@@ -151,7 +151,7 @@ def _columns(sample: Sample, choice: Choice) -> tuple[str, ...]:
     return ()
 
 
-def _unknown(sample: Sample, holds: str) -> str:
+def _unknown(sample: Sample, holds: str, choice: Choice) -> str:
     """Return what a file seems to hold, and which forms are read instead."""
     kinds = {
         "text": "plain text" if sample.text else "text",
@@ -170,7 +170,8 @@ def _unknown(sample: Sample, holds: str) -> str:
     names = f" with {', '.join(sorted(sample.columns)[:8])}"[:160] if sample.columns else ""
     text = (
         f"{sample.source} looks like {kinds[sample.kind]}{names}, but like no form of {holds} that "
-        f"is known; `rejoinder list formats` lists all {len(known)}, --set format=NAME decides"
+        f"is known; `rejoinder list formats` lists all {len(known)}"
+        f"{choice.advice(', --set format=NAME decides')}"
     )
     if holds == "chats" and sample.kind == "json lines" and _OF_EXAMPLES & set(sample.columns):
         return (
@@ -183,7 +184,7 @@ def _unknown(sample: Sample, holds: str) -> str:
             "--set columns=author=NAME,text=NAME,conversation=NAME"
         )
     if holds == "replies" and sample.kind in ("text", "markdown"):
-        text += "; --set format=text reads one reply a line"
+        text += choice.advice("; --set format=text reads one reply a line")
     elif holds == "replies" and sample.kind in ("yaml", "json", "json lines"):
         text += (
             "; convert it to a table with the columns answer and question, or to JSON lines of "
@@ -192,12 +193,12 @@ def _unknown(sample: Sample, holds: str) -> str:
     return text
 
 
-def _other_verb(path: str | Path, form: Form) -> str:
+def _other_verb(path: str | Path, form: Form, choice: Choice) -> str:
     if form.holds == "chats":
         return (
             f"{path} looks like chats ({form.title}), not replies; make examples of it "
-            f"(rejoinder data chats {shlex.quote(str(path))} -o DIR) and index that folder, or "
-            "name another format"
+            f"(rejoinder data chats {shlex.quote(str(path))} -o DIR)"
+            f"{choice.advice(' and index that folder, or name another format')}"
         )
     return (
         f"{path} looks like replies ({form.title}), not chats; index it with "

@@ -61,7 +61,8 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
             return
     raise InputError(
         f"{sample.source}: no FAQ in it: no schema.org FAQPage, details, definition list, or "
-        "heading with a text below it; --set format=text reads one reply a line"
+        "heading with a text below it"
+        f"{choice.advice('; --set format=text reads one reply a line')}"
     )
 
 

@@ -27,7 +27,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
 from rejoinder.corpora.readers.form import OF_JSON, OF_TABLES, Form
 from rejoinder.corpora.readers.help_desks.replies import ACTIONS, macro_json
-from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
+from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
@@ -39,6 +39,7 @@ TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
 WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
 WRITTEN_BY = ("author", "author_id", "sender", "sender_id", "sender_name", "from", "from_id",
               "from_name", "speaker", "user", "user_id", "username")  # fmt: skip
+NO_REPLY = "rows without a reply"  # a key of `Reading.dropped`
 _ANSWERS = frozenset(("response", "reply", "answer", *ACTIONS))
 KNOWN = frozenset(itertools.chain(*WORDS.values()))
 _PLURAL = frozenset(QUESTIONS) - {"question"}
@@ -63,7 +64,10 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
             advice = (
                 "give the file the ending of its form, .json or .yml"
                 if is_data
-                else "--set format=text reads one reply a line all the same"
+                else choice.advice(
+                    "--set format=text reads one reply a line all the same",
+                    "give it the ending of its form",
+                )
             )
             raise InputError(
                 f"{sample.source}:{number}: this looks like HTML, JSON, YAML, a table or a chat "
@@ -91,7 +95,7 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
             text = row[columns["text"]]
             text = macro_json(text) if isinstance(text, str) else text
             if text is None or not str(text).strip():
-                reading.drop("rows without a reply")
+                reading.drop(NO_REPLY)
                 continue
             text = text if isinstance(text, list) else str(text).strip()
             yield candidate_of({**row, columns["text"]: text}, columns, where)
@@ -116,7 +120,7 @@ def _left_out(
         if not choice.inactive and is_inactive(
             {name: value for name, value in record.items() if name not in columns.values()}
         ):
-            reading.drop(INACTIVE)
+            reading.drop(why_unused(choice))
             return True
         return False
 
@@ -128,7 +132,9 @@ def read_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     rows = json_rows(sample, _list_path(sample), reading)
     columns: dict[tuple[str, ...], dict[str, str]] = {}  # by the names of the fields
     used = (
-        (where, value) for where, value in rows if choice.inactive or not _is_unused(value, reading)
+        (where, value)
+        for where, value in rows
+        if choice.inactive or not _is_unused(value, choice, reading)
     )
     candidates = (_of_json(value, choice, where, columns) for where, value in used)
     first = list(itertools.islice(candidates, _JUDGED))
@@ -140,11 +146,11 @@ def read_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     yield from gathered(rest, reading, sample.source) if has_questions else rest
 
 
-def _is_unused(value: Any, reading: Reading) -> bool:
+def _is_unused(value: Any, choice: Choice, reading: Reading) -> bool:
     """Return whether an object is not in use; count it then."""
     unused = isinstance(value, dict) and is_inactive(value)
     if unused:
-        reading.drop(INACTIVE)
+        reading.drop(why_unused(choice))
     return unused
 
 
@@ -189,24 +195,29 @@ def reply_columns(
         if len(names) == 1 and kind == "column" and is_name(names[0]):
             return {"text": names[0]}
         headless = "; without a header: --set format=table,header=no --set columns=text=1"
+        advice = choice.advice(
+            "name it with --set columns=text=NAME, of its questions with "
+            f"columns=text=NAME,questions=NAME{headless if kind == 'column' else ''}",
+            f"rename the {kind}s of the replies and their questions to answer and question",
+        )
         raise InputError(
             f"{where}: no {kind} {', '.join(WORDS['text'][:-1])} or {WORDS['text'][-1]}; there is "
-            f"{', '.join(map(str, names))[:200] or 'none'}: name it with "
-            "--set columns=text=NAME, of its questions with columns=text=NAME,questions=NAME"
-            f"{headless if kind == 'column' else ''}"
+            f"{', '.join(map(str, names))[:200] or 'none'}: {advice}"
         )
     if "text" not in choice.columns:
-        refuse_messages(names, columns, where)
+        refuse_messages(names, columns, choice, where)
     rivals = [name for name in REPLY if find_column(names, [name]) is not None]
     if len(rivals) > 1 and "text" not in choice.columns:
-        raise InputError(
-            f"{where}: {' and '.join(rivals)} may both be the reply; say which: "
-            f"--set columns=text={rivals[-1]}"
+        advice = choice.advice(
+            f"say which: --set columns=text={rivals[-1]}", "rename or delete all but one"
         )
+        raise InputError(f"{where}: {' and '.join(rivals)} may both be the reply; {advice}")
     return columns
 
 
-def refuse_messages(names: Sequence[str], columns: Mapping[str, str], where: str) -> None:
+def refuse_messages(
+    names: Sequence[str], columns: Mapping[str, str], choice: Choice, where: str
+) -> None:
     """Raise InputError if the text of a record is what somebody wrote to a bot or in a chat."""
     if fold(columns["text"]) in _ANSWERS or {"title", "questions"} & columns.keys():
         return
@@ -215,10 +226,13 @@ def refuse_messages(names: Sequence[str], columns: Mapping[str, str], where: str
     if intent is None and author is None:
         return
     name = intent if intent is not None else author
+    advice = choice.advice(
+        f"say that they are replies: --set columns=text={columns['text']}",
+        f"rename the field {columns['text']} to answer if they are replies",
+    )
     raise InputError(
         f"{where}: with the field {name} these are messages that people wrote, not replies; use "
-        f"`rejoinder {'intents train' if intent is not None else 'data chats'}`, or say that they "
-        f"are replies: --set columns=text={columns['text']}"
+        f"`rejoinder {'intents train' if intent is not None else 'data chats'}`, or {advice}"
     )
 
 

@@ -14,7 +14,7 @@ from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
+from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
@@ -41,7 +41,7 @@ def read_entries(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
             reading.drop("drafts")
             continue
         if not choice.inactive and is_inactive(entry):
-            reading.drop(INACTIVE)
+            reading.drop(why_unused(choice))
             continue
         text = _macro_text(entry["actions"]) if "actions" in entry else _entry_text(entry)
         if not text:

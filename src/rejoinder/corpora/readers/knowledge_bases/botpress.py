@@ -11,7 +11,7 @@ from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.knowledge_bases.json_base import find_base
-from rejoinder.corpora.readers.standing import INACTIVE
+from rejoinder.corpora.readers.standing import why_unused
 from rejoinder.corpora.schema import Candidate
 from rejoinder.html_text import text_of_html
 
@@ -28,7 +28,7 @@ def read_botpress(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             reading.drop("entries without an answer")
             continue
         if not choice.inactive and str(data.get("enabled")).lower() == "false":
-            reading.drop(INACTIVE)
+            reading.drop(why_unused(choice))
             continue
         yield from _of_botpress(str(entry.get("id", "")), data, reading)
 

@@ -1,7 +1,8 @@
 """Mailboxes: an mbox file, an .eml file, or a zip file or folder of those.
 
-Mails are a chat by what they answer (References, In-Reply-To), else by subject. Quoted text and
-signatures are removed by mail-parser-reply, in its languages. The author is the address.
+Mails are a chat by what they answer (References, In-Reply-To), else by subject. Quotes,
+salutations, closings and signatures are removed, as of messages that are searched for. The author
+is the address.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
-from rejoinder.mail_quotes import newest_text
+from rejoinder.mails import own_text
 from rejoinder.patterns import search_pattern
 
 _BROKEN_HEADERS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
@@ -37,7 +38,6 @@ _PREFIX = search_pattern(
     r"^\s*+(?:(?:re|aw|fwd?|wg|sv|antw|res|rv|tr)\s*+(?:\[\d++\]\s*+)?:\s*+)++", re.IGNORECASE
 )
 _MAIL_ID = search_pattern(r"<[^<>\s]++>")
-_SIGNATURE = search_pattern(r"^-- ?$.*", re.MULTILINE | re.DOTALL)
 
 
 def read_mailbox(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
@@ -140,9 +140,9 @@ def _parsed(lines: list[bytes]) -> EmailMessage | None:
 def _message_of_mail(mail: EmailMessage) -> tuple[ChatMessage, str]:
     """Return a mail as a message, and the name of its author."""
     name, address = email.utils.parseaddr(str(mail.get("From", "")))
-    text = _SIGNATURE.sub("", _body(mail).replace("\r\n", "\n"))
+    text = own_text(_body(mail))
     time = parse_time(str(mail.get("Date", "")))
-    return ChatMessage(address.lower() or name or "unknown", newest_text(text), time), name
+    return ChatMessage(address.lower() or name or "unknown", text, time), name
 
 
 def _body(mail: EmailMessage) -> str:

@@ -1,7 +1,8 @@
 """A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
 
 Rows of a conversation may be scattered over the file; where all have a time, it orders them.
-Without a column for the conversation the file is one chat, which a silence splits.
+Without a column for the conversation the file is one chat, which a silence splits. A column that
+says who answers (`direction`, `inbound`) stands for the author where no column names one.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _AGENT_WORDS = frozenset(
     teammate gpt model""".split()  # noqa: SIM905
 )
 _TRUE = frozenset(("true", "1", "yes", "y", "t"))
+_SIDES = frozenset(AGENT) - frozenset(AUTHOR)  # columns that say who answers, and name nobody
 _MEANT_CUSTOMER = frozenset(("inbound", "incoming"))  # columns in which "true" is a customer's
 
 
@@ -62,7 +64,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         names = table.names
         rows = iter(table.rows)
         form = table.form
-    columns = columns_of(names, WORDS, choice, str(source))
+    columns = _with_sides(columns_of(names, WORDS, choice, str(source)))
     if missing := [role for role in _NEEDED if role not in columns]:
         raise InputError(
             f"{source}: no column for {' or '.join(missing)}; there is "
@@ -88,6 +90,14 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         chats.setdefault(name, []).append((row.get(columns.get("time", "")), message))
     ordered = _ordered(chats, "conversation" not in columns)
     yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
+
+
+def _with_sides(columns: dict[str, str]) -> dict[str, str]:
+    """Return the columns of the roles; one that says who answers stands for the author, too."""
+    if "author" in columns:
+        is_side = fold(columns["author"]) in _SIDES
+        return {"agent": columns["author"], **columns} if is_side else columns
+    return {"author": columns["agent"], **columns} if "agent" in columns else columns
 
 
 def _ordered(chats: Mapping[str, list[tuple[Any, ChatMessage]]], endless: bool) -> Iterator[Chat]:
@@ -117,6 +127,8 @@ def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatM
             agent = value not in _TRUE
         else:
             agent = value in _TRUE or bool(set(fold(value).split("_")) & _AGENT_WORDS)
+    if agent is not None and name == columns["author"]:
+        author = "agent" if agent else "customer"
     plain = text_of_html(text) if fold(columns["text"]).endswith("html") else text.strip()
     return ChatMessage("" if author is None else str(author).strip(), plain, None, agent)
 
@@ -131,8 +143,8 @@ def _is_table_of_messages(sample: Sample) -> bool:
     def has(*names: str) -> bool:
         return find_column(sample.columns, names) is not None
 
-    authors = [name for name in AUTHOR if name not in ("name", "user", "role")]
-    scattered = has(*CONVERSATION) and has(*AUTHOR)
+    authors = [name for name in (*AUTHOR, *_SIDES) if name not in ("name", "user", "role")]
+    scattered = has(*CONVERSATION) and has(*AUTHOR, *_SIDES)
     return has(*MESSAGE) and (scattered or (has(*authors) and has(*TIME)))
 
 

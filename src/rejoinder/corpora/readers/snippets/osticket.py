@@ -10,7 +10,7 @@ from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
+from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.readers.yaml_text import load_sample
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
@@ -28,7 +28,7 @@ def read_osticket(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         raise InputError(f"{sample.source}: a list of canned responses is read")
     for entry in dicts(values):
         if not choice.inactive and is_inactive(entry):
-            reading.drop(INACTIVE)
+            reading.drop(why_unused(choice))
             continue
         text = text_of_html(str(entry.get("response") or ""))
         if not text:

@@ -1,0 +1,120 @@
+"""Mails of an mbox file or of .eml files, without quotes, closings and signatures."""
+
+import zipfile
+
+import pytest
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
+from rejoinder.mails import clean_mail
+
+QUESTION = "Hi,\n\nwhere is my parcel?\n\nBest regards,\nAnna Smith\nTel. +49 30 1234567"
+RULE = "_" * 32
+
+
+def mail(number, sender, body):
+    answered = f"In-Reply-To: <{number - 1}@x>\n" if number else ""
+    return (
+        f"From: {sender}\nSubject: Parcel\nDate: Fri, 01 Mar 2024 09:0{number}:00 +0000\nMessage-ID: <{number}@x>\n"
+        f"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n{answered}\n{body}\n"
+    )
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(answer, suffix="mbox", **settings):
+        mails = [mail(0, "Anna <anna@a.org>", QUESTION), mail(1, "Bob <help@shop.org>", answer)]
+        path = tmp_path / f"mails.{suffix}"
+        if suffix == "mbox":
+            text = "\n".join(f"From x@y Fri Mar  1 09:00:00 2024\n{each}" for each in mails)
+            path.write_text(text, encoding="utf-8")
+        else:
+            with zipfile.ZipFile(path, "w") as file:
+                for number, each in enumerate(mails):
+                    file.writestr(f"{number}.eml", each)
+        reading = Reading()
+        examples = read_chats(path, reading, ChatsSettings(agent="help@shop.org", **settings))
+        return [(*example.context, example.response) for example in examples], reading
+
+    return run
+
+
+ANSWERS = {
+    "closing": ("Hello Anna,\n\nit is on its way.\n\nKind regards\nBob\nShop Support", "it is on its way."),
+    "closing with a name": ("It is on its way.\n\nBest, Bob", "It is on its way."),
+    "phone": ("Gern geschehen.\n\nSent from my iPhone", "Gern geschehen."),
+    "phone, Spanish": ("De nada.\n\nEnviado desde mi iPhone", "De nada."),
+    "closing, Dutch": ("Morgen.\n\nMet vriendelijke groet,\nBob", "Morgen."),
+    "closing, Polish": ("Jutro.\n\nPozdrawiam\nBob", "Jutro."),
+    "closing, Swedish": ("I morgon.\n\nMed vänliga hälsningar\nBob", "I morgon."),
+    "closing, Czech": ("Zítra.\n\nS pozdravem,\nBob", "Zítra."),
+    "thanks": ("Thank you!", "Thank you!"),
+    "a greeting": ("Hello!\n\n-- \nBob", "Hello!"),
+    "thanks between a salutation and a closing": ("Hi Anna,\n\nThank you!\n\nBest regards\nBob", "Thank you!"),
+    "thanks before more": (
+        "Your letter is here.\n\nThank you.\n\nWe send it tomorrow.\n\nKind regards\nBob",
+        "Your letter is here.\n\nThank you.\n\nWe send it tomorrow.",
+    ),
+    "a closing word that opens": ("Cheers\nyour refund is on its way", "Cheers\nyour refund is on its way"),
+    "Gmail, Spanish": (
+        "Sí.\n\nEl mar, 12 mar 2024 a las 9:00, Anna (<anna@a.org>) escribió:\n\n> Where\n> is it?",
+        "Sí.",
+    ),
+    "Gmail, Dutch": ("Ja.\n\nOp di 12 mrt 2024 om 09:00 schreef Anna <anna@a.nl>:\n\n> Waar?", "Ja."),
+    "Gmail, Dutch, without marks": ("Ja.\n\nOp di 12 mrt 2024 om 09:00 schreef Anna <anna@a.nl>:\n\nWaar?", "Ja."),
+    "Gmail, Polish": ("Tak.\n\nwt., 12 mar 2024 o 09:00 Anna <anna@a.pl> napisał(a):\n\n> Gdzie?", "Tak."),
+    "Gmail, wrapped": ("Tak.\n\nwt., 12 mar 2024 o 09:00 Anna\n<anna@a.pl> napisał(a):\n\n> Gdzie?", "Tak."),
+    "Gmail, wrapped, an answer below": (
+        "wt., 12 mar 2024 o 09:00 Anna\n<anna@a.pl> napisał(a):\n> Gdzie?\n\nJutro.",
+        "Jutro.",
+    ),
+    "Gmail, Portuguese": ("Sim.\n\nEm ter., 12 de mar. de 2024 às 09:00, Anna <a@a.pt> escreveu:\n\n> Onde?", "Sim."),
+    "Thunderbird, Spanish": ("Sí.\n\nEl 12/3/24 a las 9:00, Anna escribió:\n> Where?", "Sí."),
+    "introduced in no known words": ("Kyllä.\n\nAnna kirjoitti:\n> Missä?", "Kyllä."),
+    "an answer above a quote": ("On 3 May we sent it.\n> Where is it?", "On 3 May we sent it."),
+    "Outlook, German": (
+        "Ja, ist es.\n\n-----Ursprüngliche Nachricht-----\nVon: Anna <anna@a.org>\n"
+        "Gesendet: Dienstag, 12. März 2024 09:00\nAn: help@shop.org\nBetreff: Paket\n\nWo ist es?",
+        "Ja, ist es.",
+    ),
+    "Outlook, Finnish": (
+        "Kyllä.\n\n-----Alkuperäinen viesti-----\nLähettäjä: Anna <anna@a.org>\nAihe: Paketti\n\nMissä?",
+        "Kyllä.",
+    ),
+    "Outlook, a rule": (f"Yes.\n{RULE}\nFrom: Anna <anna@a.org>\nSent: Monday\nSubject: Parcel\n\nWhere?", "Yes."),
+    "Gmail, forwarded": (
+        "See below.\n\n---------- Forwarded message ---------\nFrom: Anna <anna@a.org>\n"
+        "Date: Tue, Mar 12, 2024 at 9:00 AM\nSubject: Parcel\nTo: <help@shop.org>\n\nWhere is it?",
+        "See below.",
+    ),
+    "a marker at the end": ("Yes.\n\n-----Original-Nachricht-----", "Yes."),
+    "between quotes": ("> Where is my parcel?\nOn its way.\n> And the other?\nTomorrow.", "On its way.\nTomorrow."),
+    "a title between hyphens": ("First.\n\n--- Delivery ---\n\nTomorrow.", "First.\n\n--- Delivery ---\n\nTomorrow."),
+    "a time in a text": ("Call Anna at 9:00 on 12.3.2024:\nshe waits.", "Call Anna at 9:00 on 12.3.2024:\nshe waits."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_quotes_closings_and_signatures_are_removed(read, name):
+    answer, wanted = ANSWERS[name]
+    examples, _ = read(answer)
+    assert examples == [("where is my parcel?", wanted)]
+    assert clean_mail(answer) == wanted  # as of a message that is searched for
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["> Where is my parcel?", "Sent from my iPhone", "-- \nBob\nShop", "Kind regards\nBob"],
+)
+def test_a_mail_that_only_quotes_or_signs_is_counted(read, answer):
+    examples, reading = read(answer)
+    assert examples == []
+    assert reading.dropped == {"mails without a text of their own": 1}
+    assert clean_mail(answer) == answer.strip()
+
+
+def test_eml_files_are_read_like_an_mbox_file_and_redacted(read):
+    answer = "Hello Anna,\n\nAnna Smith, it is at bea@x.org.\n\nKind regards\nBob"
+    assert read(answer, "zip")[0] == read(answer)[0]
+    ((question, response),) = read(answer, redact=True)[0]
+    assert (question, response) == ("where is my parcel?", "<name> Smith, it is at <email>.")
