@@ -180,7 +180,7 @@ def _survey(
         return lengths
 
     try:
-        with track(f"Reading {corpus.name}") as advance:
+        with track(f"Reading {corpus.name}", unit="messages") as advance:
             result = survey(corpus, files, settings, reading, measure, limit, advance)
     except BadLineError as error:
         raise InputError(f"{error} ({_SKIP})") from error
