@@ -96,7 +96,7 @@ class LocalEngine:
             self.close()
             raise WorkerDiedError(
                 "a worker process was killed or ended by itself;"
-                " if memory ran out, give fewer --processes; finished work is kept"
+                " if memory ran out, give fewer --processes"
             ) from None
         except BaseException:
             self.close()

@@ -113,6 +113,15 @@ def test_a_full_disk_and_ctrl_c_say_what_is_kept(command, tmp_path, monkeypatch,
     assert f"finished work is kept in {tmp_path / '.data.work'}; the same command continues" in err
 
 
+def test_ctrl_c_before_a_step_is_finished_says_that_nothing_is_kept(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("rejoinder.corpora.pipeline.chunks.example_digests", Mock(side_effect=KeyboardInterrupt()))
+    code, out, err = command("jsonl", "chats.jsonl", "-o", "data")
+    assert (code, out) == (130, "")
+    assert "no step was finished; the same command begins again" in err
+    assert "kept" not in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chats.jsonl"]
+
+
 ASKED = "Hello, where is my order? I am a@b.org, and I have been waiting for a week."
 TOLD = "Let me look that up for you, and thank you for your patience with us."
 FRAGE = "Guten Tag, wo bleibt meine Bestellung? Ich warte schon seit zwei Wochen darauf, und niemand antwortet."

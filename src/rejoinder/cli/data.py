@@ -22,7 +22,7 @@ from rejoinder.cli.arguments import (
     ray_engine,
 )
 from rejoinder.cli.shell import emit
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, is_interrupt
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
@@ -159,6 +159,8 @@ def _explained(output: Path) -> Iterator[None]:
         kept = work_folder(output)
         if kept.exists() and not isinstance(error, WorkFolderError):
             note(f"rejoinder: finished work is kept in {kept}; the same command continues there")
+        elif is_interrupt(error):
+            note("rejoinder: no step was finished; the same command begins again")
         if isinstance(error, BadLineError):
             raise InputError(f"{error} ({_SKIP})") from error
         raise

@@ -97,5 +97,13 @@ def _prepare(path: Path, job: str, temporary: Sequence[str]) -> None:
 
 
 def _discard(path: Path) -> None:
-    with contextlib.suppress(OSError):  # the output is complete, or another error is being raised
-        discard(path)
+    """Remove the work folder: the output is complete, or another error is being raised.
+
+    Ctrl-C does not stop the removal, after which the job ends anyway.
+    """
+    with contextlib.suppress(OSError):
+        try:
+            discard(path)
+        except KeyboardInterrupt:
+            remove_leftovers(path.parent, path.name)
+            remove(path)
