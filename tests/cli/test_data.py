@@ -36,6 +36,13 @@ def test_what_is_printed(command, chats):
     assert f"{size:,} of {size:,} bytes" in err
 
 
+def test_an_empty_split_is_told_unless_the_user_assigned_all_inputs(command, tmp_path):
+    chat = dialogues(tmp_path / "one.jsonl", 0, 1)
+    assert "no conversation fell into" in command("jsonl", chat, "-o", "any").out
+    assert "no conversation fell into" in command("jsonl", f"test={chat}", chat, "-o", "both").out
+    assert "no conversation" not in command("jsonl", f"test={chat}", f"test={chat}", "-o", "assigned").out
+
+
 def test_json_is_what_the_folder_says(answer, tmp_path):
     result = answer("jsonl", "chats.jsonl", "-o", "data", "--limit", 9, "--history", 0)
     assert result.pop("output") == "data"
