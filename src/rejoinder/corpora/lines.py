@@ -54,6 +54,7 @@ _MAGIC = {
     b"PAR1": ".parquet",
 }
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 class BadLineError(InputError):
@@ -250,7 +251,7 @@ def open_stream(
     """Open a file, or a pipe of the shell, for reading its bytes, decompressed.
 
     InputError: it is missing, a folder, a named pipe, a device, unreadable, damaged or cut off; or,
-    unless it may have `any_content`, in UTF-16, Parquet, or compressed under another name.
+    unless it may have `any_content`, in UTF-16, Parquet, zip, or compressed under another name.
     """
     with contextlib.closing(_open(Path(path), on_bytes, any_content)) as stream:
         yield stream
@@ -274,6 +275,12 @@ def _open(path: Path, on_bytes: Advance | None, any_content: bool) -> IO[bytes]:
         if start.startswith(magic) and not (any_content and suffix == ".parquet"):
             source.close()
             raise InputError(f"{path} holds {suffix} data; name it so that it ends in {suffix}")
+    if start.startswith(_ZIP) and not any_content:
+        source.close()
+        raise InputError(
+            f"{path} is a zip archive, as workbooks are; unpack it (unzip {path.name}), or save a "
+            "workbook as CSV, and name these files"
+        )
     if start.startswith(_BYTE_ORDER_MARKS) and not any_content:
         source.close()
         raise InputError(f"{path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name}")

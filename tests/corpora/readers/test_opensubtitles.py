@@ -111,6 +111,16 @@ def test_lines_around_a_skipped_one_are_no_pair(tmp_path):
     assert example.context == ("This is another.",)
 
 
+@pytest.mark.parametrize("first", ["1", "\ufeff1\r", " 12 "])
+def test_subrip_is_refused_with_what_to_read_instead(read, first):
+    with pytest.raises(InputError, match=r"film.srt is SubRip .*remove the lines of numbers and times.*mono/en.txt.gz"):
+        read(first, "00:00:01,000 --> 00:00:02,000", "This is a line.", name="film.srt")
+
+
+def test_a_number_or_an_arrow_that_is_said_is_read(read):
+    assert len(read("1", "This is a line.", "That is --> a line.")) == 1
+
+
 def test_xml_is_refused_with_what_to_read_instead(read):
     with pytest.raises(InputError, match=r"film.txt is XML; .*mono/en.txt.gz"):
         read('<?xml version="1.0"?>', "<document>")
