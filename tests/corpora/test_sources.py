@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -44,6 +45,17 @@ def test_inputs(tmp_path, monkeypatch):
     assert [each.part for each in found] == [None, "train", None, "valid", None]
     with pytest.raises(InputError, match=r"^\. is a folder; name the files in it$"):
         find_inputs(TOY, ["test=."])
+
+
+def test_files_that_share_a_name_have_the_end_of_their_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = ["a/1.txt", "b/1.txt.gz", "b/2.txt", "c/b/3.txt", "d/b/3.txt", "e/3.txt", "4.txt", "a/4.txt"]
+    for path in paths:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).touch()
+    found = find_inputs(TOY, [*paths, "a/1.txt", tmp_path / "b" / "2.txt"])
+    names = ["a/1.txt", "b/1.txt", "", "c/b/3.txt", "d/b/3.txt", "e/3.txt", f"{tmp_path.name}/4.txt", "a/4.txt"]
+    assert [each.name for each in found] == [*names, "a/1.txt", ""]
 
 
 @documented

@@ -89,6 +89,7 @@ class Reading(Counts):
     skip_bad: bool = False
     history: int | None = 10  # messages kept before the newest one of a context; None: 1,000
     part: Split | None = None  # the split of the file; None: the hash of each thread decides
+    file_name: str = ""  # what tells the file from others of its name; empty: there are none
     on_bytes: Advance | None = None  # called with the number of bytes just read from disk
     on_fault: Callable[[str], object] | None = None  # called with the fault of a skipped line
     max_bad: int | None = None  # with `skip_bad`: stop when more lines are bad; None: never

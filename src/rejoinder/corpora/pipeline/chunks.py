@@ -150,7 +150,7 @@ def _read_batches(
     # With a limit nothing is read beyond it.
     max_rows = 1 if job.limit is not None else min(BATCH_ROWS, job.sizes.chunk)
     for file in inputs:
-        reading.part = file.part
+        file.prepare(reading)
         rows: list[Example] = []
         size = 0
         for example in job.corpus.read(file.path, reading, job.settings):

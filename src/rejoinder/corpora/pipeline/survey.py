@@ -127,7 +127,7 @@ def _examples(
 ) -> Iterator[Example]:
     """Yield the examples of files, each read for its split."""
     for file in files:
-        reading.part = file.part
+        file.prepare(reading)
         yield from read(file.path, reading, settings)
 
 

@@ -37,7 +37,7 @@ def read_opensubtitles(path: Path, reading: Reading, _: object = None) -> Iterat
         raise InputError(
             "opensubtitles: a film is one conversation of a thousand lines; give --history N, as 10"
         )
-    name = strip_compression(path).name
+    name = reading.file_name or strip_compression(path).name
     is_cut = _has_many_films(path)
     earlier: list[str] = []
     previous = 0
