@@ -160,8 +160,10 @@ def _explained(output: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         kept = work_folder(output)
-        if kept.exists() and not isinstance(error, WorkFolderError):
+        if kept.exists() and not isinstance(error, InputError):
             note(f"rejoinder: finished work is kept in {kept}; the same command continues there")
+        elif kept.exists() and not isinstance(error, WorkFolderError):
+            note(f"rejoinder: finished work is kept in {kept} as long as no input is changed")
         elif is_interrupt(error):
             note("rejoinder: no step was finished; the same command begins again")
         if isinstance(error, BadLineError):

@@ -34,7 +34,7 @@ class WorkFolderError(InputError):
 
 
 class NothingKeptError(InputError):
-    """A job gave no example, so its work folder is not kept."""
+    """A job cannot give a result from its input, so its work folder is not kept."""
 
 
 def work_folder(output: str | Path) -> Path:
