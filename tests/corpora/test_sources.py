@@ -90,6 +90,7 @@ def test_values_are_those_of_toml_and_bare_words():
     ("longst=3", r"toy: unknown key 'longst'; did you mean 'longest'\? allowed: shortest, longest, share"),
     ("=3", "write it as name=value"),
     ("longest=many", r"toy: longest = 'many' is not allowed: it should be a valid integer"),
+    ("kinds=x", r"""kinds = 'x' is not allowed: it should be a list, as \["x"\]$"""),
     ("side=up", "it should be 'left' or 'right'"),
     ("kinds=[", "the value is not TOML"),
     ("longest=1\nshortest=1", "give one value"),
