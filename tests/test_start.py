@@ -64,7 +64,7 @@ from rejoinder.cli.start import main
 main()
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    line = "rejoinder: interrupted; finished work is kept, and no half-written output is left\n"
+    line = "rejoinder: interrupted; no half-written output is left\n"
     assert (done.returncode, done.stdout, done.stderr) == (130, "", line)
 
 

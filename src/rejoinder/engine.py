@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from rejoinder.errors import RejoinderError
+from rejoinder.interrupts import interrupts_blocked
 from rejoinder.memory import keep_memory
 
 T = TypeVar("T")
@@ -88,7 +89,8 @@ class LocalEngine:
         pool = self._start()
 
         def submit(task: T) -> Future[TaskAnswer]:
-            return pool.submit(attempt, work, task)
+            with interrupts_blocked():  # starts a worker, which would report it while it imports
+                return pool.submit(attempt, work, task)
 
         try:
             yield from in_order(submit, tasks, lambda: self.processes, on_wait)
@@ -96,7 +98,7 @@ class LocalEngine:
             self.close()
             raise WorkerDiedError(
                 "a worker process was killed or ended by itself;"
-                " if memory ran out, give fewer --processes; finished work is kept"
+                " if memory ran out, give fewer --processes"
             ) from None
         except BaseException:
             self.close()

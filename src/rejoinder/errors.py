@@ -6,7 +6,7 @@ import importlib
 import re
 from typing import Any
 
-INTERRUPTED = "interrupted; finished work is kept, and no half-written output is left"
+INTERRUPTED = "interrupted; no half-written output is left"
 INTERRUPTED_CODE = 130  # the exit code of a command that Ctrl-C ended
 
 

@@ -331,7 +331,11 @@ def _plain(detail: ErrorDetails) -> str:
     if detail["type"] == "too_short":
         return "it should have at least one entry"
     message = detail["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
-    return message.replace("an object", "a table").replace("a valid array", "a list")
+    message = message.replace("an object", "a table").replace("a valid array", "a list")
+    value = detail["input"]
+    if message == "it should be a list" and isinstance(value, str):
+        return f"{message}, as {json.dumps([each.strip() for each in value.split(',')])}"
+    return message
 
 
 def _short(text: str) -> str:

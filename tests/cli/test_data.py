@@ -11,6 +11,7 @@ import pytest
 from rejoinder.corpora import parquet as tables
 from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.registry.sources import CORPORA
+from rejoinder.corpora.pipeline.chunks import ChunkSizes
 from tests.corpora.jobs import dialogues
 from tests.corpora.toy import TOY, toy_lines
 
@@ -34,6 +35,13 @@ def test_what_is_printed(command, chats):
     assert out.endswith("examples: data\n")
     size = 2 * chats.stat().st_size
     assert f"{size:,} of {size:,} bytes" in err
+
+
+def test_an_empty_split_is_told_unless_the_user_assigned_all_inputs(command, tmp_path):
+    chat = dialogues(tmp_path / "one.jsonl", 0, 1)
+    assert "no conversation fell into" in command("jsonl", chat, "-o", "any").out
+    assert "no conversation fell into" in command("jsonl", f"test={chat}", chat, "-o", "both").out
+    assert "no conversation" not in command("jsonl", f"test={chat}", f"test={chat}", "-o", "assigned").out
 
 
 def test_json_is_what_the_folder_says(answer, tmp_path):
@@ -111,6 +119,35 @@ def test_a_full_disk_and_ctrl_c_say_what_is_kept(command, tmp_path, monkeypatch,
     assert said in err.splitlines()[-1]
     assert "Traceback" not in err
     assert f"finished work is kept in {tmp_path / '.data.work'}; the same command continues" in err
+
+
+def test_ctrl_c_before_a_step_is_finished_says_that_nothing_is_kept(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("rejoinder.corpora.pipeline.chunks.example_digests", Mock(side_effect=KeyboardInterrupt()))
+    code, out, err = command("jsonl", "chats.jsonl", "-o", "data")
+    assert (code, out) == (130, "")
+    assert "no step was finished; the same command begins again" in err
+    assert "kept" not in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chats.jsonl"]
+
+
+def test_an_error_that_the_same_command_repeats_does_not_say_that_it_continues(command, tmp_path):
+    lines = [{"turns": ["Hi!", "Hello."]}, {"context": ["Hi!"], "response": "Yes", "candidates": ["Yes", "No"], "label": 0}]
+    (tmp_path / "mix.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    code, out, err = command("jsonl", "train=mix.jsonl", "-o", "mix")
+    assert (code, out) == (2, "")
+    assert "some examples of the train part have candidates and some have none; make one data set" in err
+    assert "continues" not in err
+    assert "kept" not in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chats.jsonl", "mix.jsonl"]
+
+
+def test_an_error_of_one_file_says_how_long_the_work_on_others_is_kept(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("rejoinder.corpora.pipeline.build.ChunkSizes", lambda: ChunkSizes(files=1))
+    (tmp_path / "bad.jsonl").write_text("oops\n")
+    code, _, err = command("jsonl", "chats.jsonl", "bad.jsonl", "-o", "data")
+    assert code == 2
+    assert f"finished work is kept in {tmp_path / '.data.work'} as long as no input is changed" in err
+    assert "same command" not in err
 
 
 ASKED = "Hello, where is my order? I am a@b.org, and I have been waiting for a week."

@@ -64,7 +64,7 @@ def raising(error):
             2,
             "the extra 'demo': pip install 'chitchat-dataset>=0.9'",
         ),
-        (KeyboardInterrupt(), 130, "finished work is kept"),
+        (KeyboardInterrupt(), 130, "interrupted; no half-written output is left"),
         (
             OSError(errno.ENOSPC, "No space left on device", "run/model"),
             1,

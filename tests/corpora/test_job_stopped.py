@@ -1,6 +1,7 @@
 """Jobs that are stopped: what is finished is kept, nothing is left running, and the same job goes on."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,24 @@ def test_a_stop_while_the_folder_is_put_in_place(tmp_path, monkeypatch):
     build(source, inputs, tmp_path / "data")
     assert contents(tmp_path / "data") == contents(tmp_path / "whole")
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["data", "whole"]
+
+
+def test_ctrl_c_while_the_work_folder_is_removed_does_not_stop_a_finished_job(tmp_path, monkeypatch):
+    source, inputs = streamed(tmp_path)
+    real, calls = shutil.rmtree, []
+
+    def rmtree(path, *arguments, **options):
+        if "..data.work." in str(path):
+            calls.append(path)
+            if len(calls) == 1:
+                raise KeyboardInterrupt
+        real(path, *arguments, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    account = build(source, inputs, tmp_path / "data")
+    assert len(calls) == 2
+    assert len(pairs(tmp_path / "data")) == sum(each.kept for each in account.splits.values())
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["data"]
 
 
 def test_a_full_disk_names_the_work_folder(tmp_path, monkeypatch):

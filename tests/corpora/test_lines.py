@@ -116,6 +116,7 @@ def test_a_compressed_file_without_the_ending_is_named(tmp_path, suffix):
     (b"", "is empty"),
     (b"fine\nab\0c\n", r"file\.txt:2: binary data"),
     (b"fine\n\nna\xefve\n", r"file\.txt:3: not UTF-8 \(byte 0xef at position 2\); convert"),
+    (b"PK\x03\x04" + bytes(30), r"file\.txt is a zip archive, .*; unpack it \(unzip file\.txt\)"),
     ("text\n".encode("utf-16"), "is UTF-16; convert it: iconv"),
     (b"fine\n\xed\xa0\x80\n", r"file\.txt:2: not UTF-8"),
 ])  # fmt: skip

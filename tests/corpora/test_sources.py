@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -46,6 +47,17 @@ def test_inputs(tmp_path, monkeypatch):
         find_inputs(TOY, ["test=."])
 
 
+def test_files_that_share_a_name_have_the_end_of_their_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = ["a/1.txt", "b/1.txt.gz", "b/2.txt", "c/b/3.txt", "d/b/3.txt", "e/3.txt", "4.txt", "a/4.txt"]
+    for path in paths:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).touch()
+    found = find_inputs(TOY, [*paths, "a/1.txt", tmp_path / "b" / "2.txt"])
+    names = ["a/1.txt", "b/1.txt", "", "c/b/3.txt", "d/b/3.txt", "e/3.txt", f"{tmp_path.name}/4.txt", "a/4.txt"]
+    assert [each.name for each in found] == [*names, "a/1.txt", ""]
+
+
 @documented
 class ToySettings:
     shortest: int = 9
@@ -78,6 +90,7 @@ def test_values_are_those_of_toml_and_bare_words():
     ("longst=3", r"toy: unknown key 'longst'; did you mean 'longest'\? allowed: shortest, longest, share"),
     ("=3", "write it as name=value"),
     ("longest=many", r"toy: longest = 'many' is not allowed: it should be a valid integer"),
+    ("kinds=x", r"""kinds = 'x' is not allowed: it should be a list, as \["x"\]$"""),
     ("side=up", "it should be 'left' or 'right'"),
     ("kinds=[", "the value is not TOML"),
     ("longest=1\nshortest=1", "give one value"),

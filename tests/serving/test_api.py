@@ -169,7 +169,8 @@ def test_a_second_model_orders_the_best(client, answers):
 def test_confidence_of_a_calibrated_index(client, answers, sources):
     server, asked = client(minimum_confidence=0.9), {"messages": [TEXTS[3]], "k": 1}
     refused = server.post("/v1/replies", json=asked)
-    assert (refused.status_code, "not calibrated" in refused.json()["error"]["message"]) == (400, True)
+    message = "the index is not calibrated; rejoinder calibrate INDEX --data CONVERSATIONS"
+    assert (refused.status_code, refused.json()["error"]["message"]) == (400, message)
     facts = {"index": answers.index.fingerprint, "model": answers.encoder.fingerprint, "history": None}
     Calibration(**facts, score_weight=10.0, gap_weight=0.0, intercept=-5.0).save(sources.index)
     sure, unsure = (server.post("/v1/replies", json={**asked, "messages": [text]}).json() for text in (TEXTS[3], "?"))

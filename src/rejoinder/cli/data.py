@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +23,7 @@ from rejoinder.cli.arguments import (
     ray_engine,
 )
 from rejoinder.cli.shell import emit
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, is_interrupt
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ def data(
             overwrite=overwrite,
             **at_work,
         )
-    emit({"output": str(output), **summary.to_json()}, as_json, _summary_text)
+    is_assigned = all(file.part is not None for file in files)
+    show = functools.partial(_summary_text, is_assigned=is_assigned)
+    emit({"output": str(output), **summary.to_json()}, as_json, show)
 
 
 def _reading(skip_bad: int | None, history: int | None) -> Reading:
@@ -157,8 +160,12 @@ def _explained(output: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         kept = work_folder(output)
-        if kept.exists() and not isinstance(error, WorkFolderError):
+        if kept.exists() and not isinstance(error, InputError):
             note(f"rejoinder: finished work is kept in {kept}; the same command continues there")
+        elif kept.exists() and not isinstance(error, WorkFolderError):
+            note(f"rejoinder: finished work is kept in {kept} as long as no input is changed")
+        elif is_interrupt(error):
+            note("rejoinder: no step was finished; the same command begins again")
         if isinstance(error, BadLineError):
             raise InputError(f"{error} ({_SKIP})") from error
         raise
@@ -180,7 +187,7 @@ def _survey(
         return lengths
 
     try:
-        with track(f"Reading {corpus.name}") as advance:
+        with track(f"Reading {corpus.name}", unit="messages") as advance:
             result = survey(corpus, files, settings, reading, measure, limit, advance)
     except BadLineError as error:
         raise InputError(f"{error} ({_SKIP})") from error
@@ -236,8 +243,11 @@ def _survey_text(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _summary_text(summary: Mapping[str, Any]) -> str:
-    """Return a build's summary as lines: counts of each split, drops, and what was cut."""
+def _summary_text(summary: Mapping[str, Any], *, is_assigned: bool) -> str:
+    """Return a build's summary as lines: counts of each split, drops, and what was cut.
+
+    `is_assigned`: the user chose the split of every input.
+    """
     from rejoinder.corpora.pipeline.summary import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
@@ -267,7 +277,7 @@ def _summary_text(summary: Mapping[str, Any]) -> str:
     if more > 0:
         lines.append(f"note: {more:,} more are in {summary['output']}/data.json")
     empty = [split for split, counts in summary["splits"].items() if not counts["kept"]]
-    if empty:
+    if empty and not is_assigned:
         lines.append(
             f"no conversation fell into {' and '.join(empty)}; "
             "more conversations are needed for that"

@@ -23,11 +23,17 @@ class Input:
 
     path: Path
     part: Split | None = None  # the split of its examples; None: the hash of each thread decides
+    name: str = ""  # the end of its path, if another input has the same file name
 
     @property
     def size(self) -> int:
         """Its bytes; 0 for a pipe, whose size nobody knows."""
         return self.path.stat().st_size if self.path.is_file() else 0
+
+    def prepare(self, reading: Reading) -> None:
+        """Let a reading know the split and the name of this file, which is read next."""
+        reading.part = self.part
+        reading.file_name = self.name
 
 
 @documented

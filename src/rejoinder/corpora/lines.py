@@ -54,6 +54,7 @@ _MAGIC = {
     b"PAR1": ".parquet",
 }
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 class BadLineError(InputError):
@@ -88,6 +89,7 @@ class Reading(Counts):
     skip_bad: bool = False
     history: int | None = 10  # messages kept before the newest one of a context; None: 1,000
     part: Split | None = None  # the split of the file; None: the hash of each thread decides
+    file_name: str = ""  # what tells the file from others of its name; empty: there are none
     on_bytes: Advance | None = None  # called with the number of bytes just read from disk
     on_fault: Callable[[str], object] | None = None  # called with the fault of a skipped line
     max_bad: int | None = None  # with `skip_bad`: stop when more lines are bad; None: never
@@ -250,7 +252,7 @@ def open_stream(
     """Open a file, or a pipe of the shell, for reading its bytes, decompressed.
 
     InputError: it is missing, a folder, a named pipe, a device, unreadable, damaged or cut off; or,
-    unless it may have `any_content`, in UTF-16, Parquet, or compressed under another name.
+    unless it may have `any_content`, in UTF-16, Parquet, zip, or compressed under another name.
     """
     with contextlib.closing(_open(Path(path), on_bytes, any_content)) as stream:
         yield stream
@@ -274,6 +276,12 @@ def _open(path: Path, on_bytes: Advance | None, any_content: bool) -> IO[bytes]:
         if start.startswith(magic) and not (any_content and suffix == ".parquet"):
             source.close()
             raise InputError(f"{path} holds {suffix} data; name it so that it ends in {suffix}")
+    if start.startswith(_ZIP) and not any_content:
+        source.close()
+        raise InputError(
+            f"{path} is a zip archive, as workbooks are; unpack it (unzip {path.name}), or save a "
+            "workbook as CSV, and name these files"
+        )
     if start.startswith(_BYTE_ORDER_MARKS) and not any_content:
         source.close()
         raise InputError(f"{path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name}")

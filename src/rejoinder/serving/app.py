@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import functools
 import os
+import shlex
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -431,6 +432,7 @@ class Api:
         for sources in (self.settings.sources, self.settings.sources.second):
             if sources is not None:
                 for name, told in sources.store.private_names():
+                    text = text.replace(f"calibrate {shlex.quote(name)} ", "calibrate INDEX ")
                     text = text.replace(name, told)
         return text
 

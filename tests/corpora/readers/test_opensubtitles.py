@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.pairs import opensubtitles
 from rejoinder.corpora.readers.pairs.opensubtitles import clean_line, read_opensubtitles, shard_name
 from rejoinder.errors import InputError
+from tests.corpora.jobs import build
 
 LINES = ["First of the lines.", "- JOHN: The second one.", "[door slams]", "", "Short.", "And here is the fourth."]
 
@@ -58,6 +60,18 @@ def test_cleaning_leaves_no_edges_double_spaces_or_bracketed_text(line):
 def test_cleaning_a_line_of_a_megabyte_takes_no_time(line):
     """Were it quadratic, this would take days."""
     assert len(clean_line(line)) <= len(line)
+
+
+def test_films_of_the_same_name_are_threads_with_ids_of_their_own(tmp_path):
+    lines = [f"This is line {number}." for number in range(4)]
+    for folder in ("fa", "fb"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "1.txt").write_text("\n".join([folder * 9, *lines]))
+    (tmp_path / "2.txt").write_text("\n".join(lines[::-1]))
+    build("opensubtitles", [tmp_path / "fa" / "1.txt", tmp_path / "fb" / "1.txt", tmp_path / "2.txt"], tmp_path / "data")
+    examples = list(read_examples(tmp_path / "data"))
+    assert {each.thread for each in examples} == {"fa/1.txt", "fb/1.txt", "2.txt"}
+    assert len({each.id for each in examples}) == len(examples) == 11
 
 
 def test_consecutive_lines_are_pairs_with_earlier_lines_of_any_length(read):
@@ -109,6 +123,16 @@ def test_lines_around_a_skipped_one_are_no_pair(tmp_path):
         list(read_opensubtitles(path, Reading()))
     (example,) = read_opensubtitles(path, Reading(skip_bad=True))
     assert example.context == ("This is another.",)
+
+
+@pytest.mark.parametrize("first", ["1", "\ufeff1\r", " 12 "])
+def test_subrip_is_refused_with_what_to_read_instead(read, first):
+    with pytest.raises(InputError, match=r"film.srt is SubRip .*remove the lines of numbers and times.*mono/en.txt.gz"):
+        read(first, "00:00:01,000 --> 00:00:02,000", "This is a line.", name="film.srt")
+
+
+def test_a_number_or_an_arrow_that_is_said_is_read(read):
+    assert len(read("1", "This is a line.", "That is --> a line.")) == 1
 
 
 def test_xml_is_refused_with_what_to_read_instead(read):

@@ -134,6 +134,11 @@ def test_blank_texts_and_repeated_threads_are_dropped(read):
     assert reading.dropped == {"comments of blank questions": 4, "comments of repeated questions": 4}
 
 
+def test_xml_without_questions_is_named_as_such(read):
+    with pytest.raises(InputError, match=r"dev\.xml has no <Question> or <Thread>, .*check that it is a file of task 3"):
+        read("<mediawiki><page><title>Bank</title></page></mediawiki>")
+
+
 def test_only_in_training_a_question_may_be_there_twice(read):
     (own,) = {each.thread for each in read(NEW)}
     assert len(read(NEW, Reading(part="test"))) == len(read(NEW, Reading(part="valid"))) == 1

@@ -29,9 +29,9 @@ from rejoinder.corpora.parquet import (
     characters,
     write_batches,
 )
+from rejoinder.corpora.pipeline.work_folder import NothingKeptError
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import SPLITS, Split, split_of
-from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance
 
@@ -150,7 +150,7 @@ def _read_batches(
     # With a limit nothing is read beyond it.
     max_rows = 1 if job.limit is not None else min(BATCH_ROWS, job.sizes.chunk)
     for file in inputs:
-        reading.part = file.part
+        file.prepare(reading)
         rows: list[Example] = []
         size = 0
         for example in job.corpus.read(file.path, reading, job.settings):
@@ -329,13 +329,13 @@ def plan_shards(
 ) -> list[Shard]:
     """Decide which consecutive chunks go into which shard; a split has at least one.
 
-    `duplicates` are numbers by chunk and split. InputError: a split has examples with candidates
-    and examples without.
+    `duplicates` are numbers by chunk and split. NothingKeptError: a split has examples with
+    candidates and examples without.
     """
     shards = []
     for split in SPLITS:
         if len({chunk.candidates for chunk in chunks if split in chunk.rows}) > 1:
-            raise InputError(
+            raise NothingKeptError(
                 f"some examples of the {split} part have candidates and some have none; "
                 "make one data set of those with candidates and one of those without"
             )

@@ -6,12 +6,14 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.forms.formats import no_response
+from rejoinder.corpora.limits import MAX_HISTORY, MAX_WAY
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.redaction import KINDS, redact, redact_example
 from rejoinder.corpora.schema import Example
@@ -20,7 +22,7 @@ from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
 
 SHOWN = 3  # examples
-SHOWN_CHATS = 256  # that are tokenised together
+MEASURED_MESSAGES = 4_096  # are tokenised together, at least
 JUDGED_WORDS = 20
 ENGLISH_SHARE = 0.1
 _WORD = search_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)*")
@@ -88,17 +90,13 @@ def survey(
         )
     files = list(inputs)
     history = reading.history
-    reading.history = None  # whole contexts distinguish one chat from the next
+    if history is not None:  # long contexts distinguish one chat from the next
+        reading.history = max(history, MAX_WAY)
     redacts = getattr(settings, "redact", False)
     raw = replace(settings, redact=False) if redacts else settings
     survey = Survey()
-    examples = (example for file in files for example in read(file.path, reading, raw))
-    chats = _chats(itertools.islice(examples, limit), survey)
-    while block := list(itertools.islice(chats, SHOWN_CHATS)):
-        for messages in block:
-            survey.messages_a_chat.append(len(messages))
-            _judge(messages, survey)
-        texts = [message for messages in block for message in messages]
+    examples = itertools.islice(_examples(read, files, reading, raw), limit)
+    for texts in _blocks(_chats(examples, survey, reading.history), survey):
         survey.lengths += map(int, measure(texts))
         progress(len(texts))
     if not survey.examples:
@@ -109,7 +107,7 @@ def survey(
         raise InputError(f"{names}: no example in {reading.lines} lines{reason}")
     if redacts and all(file.path.is_file() for file in files):  # a corpus may replace names, too
         again = Reading(skip_bad=reading.skip_bad)
-        finished = (example for file in files for example in read(file.path, again, settings))
+        finished = _examples(read, files, again, settings)
         survey.shown = list(itertools.islice(finished, SHOWN))
     elif redacts:
         survey.shown = [redact_example(example) for example in survey.shown]
@@ -121,19 +119,60 @@ def _truncated(example: Example, history: int | None) -> Example:
     return example if history is None else replace(example, context=example.context[-1 - history :])
 
 
-def _chats(examples: Iterable[Example], survey: Survey) -> Iterator[tuple[str, ...]]:
-    """Yield the messages of each chat: of examples that continue each other, those of the last."""
-    chat: tuple[str, ...] = ()
+def _examples(
+    read: Callable[[Path, Reading, Any], Iterator[Example]],
+    files: Iterable[Input],
+    reading: Reading,
+    settings: Any,
+) -> Iterator[Example]:
+    """Yield the examples of files, each read for its split."""
+    for file in files:
+        file.prepare(reading)
+        yield from read(file.path, reading, settings)
+
+
+def _blocks(chats: Iterable[list[str]], survey: Survey) -> Iterator[list[str]]:
+    """Count chats, and yield their messages, those of some chats together."""
+    block: list[str] = []
+    for messages in chats:
+        survey.messages_a_chat.append(len(messages))
+        _judge(messages, survey)
+        block += messages
+        if len(block) >= MEASURED_MESSAGES:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _chats(examples: Iterable[Example], survey: Survey, history: int | None) -> Iterator[list[str]]:
+    """Yield the messages of each chat, whose examples continue each other."""
+    longest = (MAX_HISTORY if history is None else history) + 1
+    chat: list[str] = []
+    thread = ""
     for example in examples:
         survey.examples += 1
         if len(survey.shown) < SHOWN:
             survey.shown.append(example)
-        messages = (*example.context, example.response)
-        if chat and messages[: len(chat)] != chat:
+        messages = [*example.context, example.response]
+        known = len(chat) if messages[: len(chat)] == chat else 0
+        if not known and example.thread == thread and len(example.context) == longest:
+            known = _overlap(chat, messages)
+        if chat and not known:
             yield chat
-        chat = messages
+            chat = []
+        chat += messages[known:]
+        thread = example.thread
     if chat:
         yield chat
+
+
+def _overlap(chat: list[str], messages: list[str]) -> int:
+    """Return how many of the first messages are the last ones of a chat."""
+    for count in range(len(messages) - 1, 0, -1):
+        if messages[count - 1] == chat[-1] and messages[:count] == chat[-count:]:
+            return count
+    return 0
 
 
 def _judge(messages: Sequence[str], survey: Survey) -> None:

@@ -34,7 +34,7 @@ class WorkFolderError(InputError):
 
 
 class NothingKeptError(InputError):
-    """A job gave no example, so its work folder is not kept."""
+    """A job cannot give a result from its input, so its work folder is not kept."""
 
 
 def work_folder(output: str | Path) -> Path:
@@ -97,5 +97,13 @@ def _prepare(path: Path, job: str, temporary: Sequence[str]) -> None:
 
 
 def _discard(path: Path) -> None:
-    with contextlib.suppress(OSError):  # the output is complete, or another error is being raised
-        discard(path)
+    """Remove the work folder: the output is complete, or another error is being raised.
+
+    Ctrl-C does not stop the removal, after which the job ends anyway.
+    """
+    with contextlib.suppress(OSError):
+        try:
+            discard(path)
+        except KeyboardInterrupt:
+            remove_leftovers(path.parent, path.name)
+            remove(path)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.forms import csv_pairs, formats
+from rejoinder.corpora.lines import strip_compression
 from rejoinder.corpora.readers import dialogues, pairs, wikipedia
 from rejoinder.corpora.reddit import corpus as reddit
 from rejoinder.corpora.registry.chats import CHATS
@@ -99,7 +101,32 @@ def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
         return [Input(corpus.packaged())]
     if not inputs:
         raise InputError(f"{corpus.name} reads files; name at least one")
-    return [_find_input(text) for text in inputs]
+    files = [_find_input(text) for text in inputs]
+    names = _names(file.path for file in files)
+    return [
+        dataclasses.replace(file, name=names.get(strip_compression(file.path).absolute(), ""))
+        for file in files
+    ]
+
+
+def _names(files: Iterable[Path]) -> dict[Path, str]:
+    """Return the shortest distinct ends of the paths of files that share a file name."""
+    paths = {strip_compression(file).absolute() for file in files}
+    names: dict[Path, str] = {}
+    alike = _alike({path: path.name for path in paths})
+    length = 1
+    while alike:
+        length += 1
+        longer = {path: "/".join(path.parts[-length:]) for path in alike}
+        names.update(longer)
+        alike = _alike(longer)
+    return names
+
+
+def _alike(names: Mapping[Path, str]) -> list[Path]:
+    """Return the paths whose names are not distinct."""
+    counts = Counter(names.values())
+    return [path for path, name in names.items() if counts[name] > 1]
 
 
 def _find_input(text: str | Path) -> Input:

@@ -16,6 +16,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from rejoinder.errors import InputError
+from rejoinder.interrupts import interrupts_blocked
 from rejoinder.memory import keep_memory
 from rejoinder.serving.guard import LOGGING, logger
 from rejoinder.serving.worker.jobs import EndedError, Job, Lane
@@ -53,7 +54,8 @@ class ComputingProcess:
         self._open_pipe, open_end = context.Pipe()
         arguments = (self._sources, child_ends, open_end, reopen)
         self._process = context.Process(target=_serve, args=arguments, name="rejoinder computing")
-        self._process.start()
+        with interrupts_blocked():
+            self._process.start()
         for pipe in (*child_ends.values(), open_end):
             pipe.close()  # so that the child's end is noticed
 

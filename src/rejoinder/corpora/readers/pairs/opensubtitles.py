@@ -37,16 +37,15 @@ def read_opensubtitles(path: Path, reading: Reading, _: object = None) -> Iterat
         raise InputError(
             "opensubtitles: a film is one conversation of a thousand lines; give --history N, as 10"
         )
-    name = strip_compression(path).name
+    name = reading.file_name or strip_compression(path).name
     is_cut = _has_many_films(path)
     earlier: list[str] = []
     previous = 0
+    first = ""  # line of the file
     for number, line in open_lines(path, reading):
-        if number == 1 and line.lstrip().startswith(("<?xml", "<document")):
-            raise InputError(
-                f"{path} is XML; OPUS's plain text is read, one subtitle line a line "
-                "(mono/en.txt.gz)"
-            )
+        if number <= 2:
+            _check_plain_text(path, first, line)
+            first = line.strip()
         if is_cut and (number - 1) // SHARD_LINES != (previous - 1) // SHARD_LINES:
             name = shard_name((number - 1) // SHARD_LINES)
             earlier.clear()
@@ -66,6 +65,19 @@ def read_opensubtitles(path: Path, reading: Reading, _: object = None) -> Iterat
             yield Example(reading.newest(earlier), text, f"{name}:{number}", name, "opensubtitles")
         earlier.append(text)
         del earlier[: -2 - reading.history]  # one more than is kept shows that the context is cut
+
+
+def _check_plain_text(path: Path, first: str, line: str) -> None:
+    """Raise InputError if a file begins as XML or SubRip does; `first` is the line before."""
+    if line.lstrip().startswith(("<?xml", "<document")):
+        raise InputError(
+            f"{path} is XML; OPUS's plain text is read, one subtitle line a line (mono/en.txt.gz)"
+        )
+    if first.isdigit() and "-->" in line:
+        raise InputError(
+            f"{path} is SubRip (.srt), with numbers and times; plain text is read, one subtitle "
+            "line a line: remove the lines of numbers and times, or take OPUS's mono/en.txt.gz"
+        )
 
 
 def clean_line(line: str) -> str:

@@ -51,9 +51,10 @@ class SemevalSettings:
 
 
 def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Iterator[Example]:
-    """Yield the examples of a file; InputError also: no comment has a label."""
+    """Yield the examples of a file; InputError also: no question, or no comment with a label."""
     wanted = "no label; a line is the id of a comment, a tab and its label"
     gold = dict(tab_pairs(settings.gold, reading, wanted)) if settings.gold else {}
+    questions = 0
     labelled = 0
     count = 0
     for element in xml_elements(path, reading, _QUESTIONS):
@@ -61,6 +62,7 @@ def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Ite
         question = question_text(subject, _text(element, "QBody", "RelQBody"))
         comments = list(_comments(element, gold))
         reading.lines += 1
+        questions += 1
         labelled = labelled + sum(bool(label) for _, label, _ in comments)
         count = count + len(comments)
         if _REPEATED in element.attrib:
@@ -70,6 +72,11 @@ def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Ite
         else:
             name = strip_compression(path).stem
             yield from _examples(question, comments, name, reading, settings)
+    if not questions:
+        raise InputError(
+            f"{path} has no <Question> or <Thread>, the questions of SemEval's XML of 2015 and "
+            "2016; check that it is a file of task 3"
+        )
     if count and not labelled:
         raise InputError(
             f"{path} has no labels; name the file that has those of its comments: --set gold=FILE"
