@@ -18,7 +18,8 @@ from typing import Any
 
 SHORT = 5_000
 LONG = 50_000
-LIMIT = 200  # times as long for a text of 50,000 letters as Python takes to sum them up
+LIMIT = 0.5  # seconds of processor time for a text of 50,000 letters
+PACE = 0.0025  # in which Python sums up as many letters; a slower machine has more time
 PATIENCE = 10.0  # seconds after which a call is ended
 GROWTH = 25.0  # times as long for ten times the letters; the square would be 100
 
@@ -140,11 +141,12 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def limit() -> float:
-    """Processor time that a text of 50,000 letters may take: half a second where a sum takes 2.5 ms.
+    """Processor time that a text of 50,000 letters may take now.
 
-    It is measured whenever it is needed, since machines are not equally fast, nor at all times.
+    It is `LIMIT`, or as much longer as this machine is slower than `PACE`.
     """
-    return LIMIT * min(seconds(lambda: sum(ord(letter) for letter in "a" * LONG)) for _ in range(3))
+    pace = min(seconds(lambda: sum(ord(letter) for letter in "a" * LONG)) for _ in range(3))
+    return LIMIT * max(1.0, pace / PACE)
 
 
 class _LateError(Exception):

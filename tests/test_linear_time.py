@@ -52,7 +52,7 @@ FUNCTIONS = {
     "plain": templates.plain,
     "mask": templates.mask,
     "pieces": templates.pieces,
-    "placeholders": lambda text: templates.with_placeholders(text, [f"{text} x"]),
+    "placeholders": lambda text: templates.with_placeholders(text, [f"{text} x", text]),
     "frames": lambda text: templates.Frames([text]),
     "sentences": lambda text: scoring.view_texts(Candidate(text)),
     "matched": _matched,
