@@ -102,22 +102,44 @@ def test_wrong_parts_are_explained(multi):
 def test_a_remembering_encoder_gives_the_same_and_computes_no_text_twice(multi, monkeypatch):
     parts = ("all", "input", "history", "all")
     expected = [multi.by(part).encode_contexts(CONTEXTS) for part in parts]
-    computed = []
-    compute = Encoder._compute
-
-    def counting(self, texts, side, advance):
-        computed.extend((side, text) for text in texts)
-        return compute(self, texts, side, advance)
-
-    monkeypatch.setattr(Encoder, "_compute", counting)
+    read = read_texts_of(monkeypatch)
     known = multi.with_cache()
     for part, vectors in zip(parts, expected, strict=True):
         done = []
         assert np.abs(known.by(part).encode_contexts(CONTEXTS, done.append) - vectors).max() < 1e-5
         assert sum(done) == len(CONTEXTS)
-    assert len(computed) == len(set(computed)) > 0
+    texts = [text for texts in read for text in texts]
+    histories = {multi.history.join(context) for context in CONTEXTS} - {""}
+    assert sorted(texts) == sorted([*{context[-1] for context in CONTEXTS}, *histories])
     assert known.encode_responses([]).shape == (0, 24)
     assert multi._cache is None
+
+
+def test_what_was_read_ahead_is_read_in_one_pass_and_serves_all_sides(multi, monkeypatch):
+    newest = [context[-1] for context in CONTEXTS]
+    expected = [multi.by("input").encode_contexts(CONTEXTS), multi.encode_responses(newest), multi.transfer(newest)]
+    read = read_texts_of(monkeypatch)
+    multi.read_ahead(CONTEXTS)
+    assert not read  # without a cache it would be lost
+    known = multi.with_cache()
+    known.read_ahead(CONTEXTS)
+    found = [known.by("input").encode_contexts(CONTEXTS), known.encode_responses(newest), known.transfer(newest)]
+    assert read == [list(dict.fromkeys(newest))]
+    for vectors, own in zip(found, expected, strict=True):
+        np.testing.assert_allclose(vectors, own, atol=1e-5)
+
+
+def read_texts_of(monkeypatch):
+    """Return a list to which each pass of an encoder adds the texts that it reads."""
+    read = []
+    blocks = Encoder._blocks
+
+    def recorded(self, texts, side):
+        read.append(list(texts))
+        return blocks(self, texts, side)
+
+    monkeypatch.setattr(Encoder, "_blocks", recorded)
+    return read
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])

@@ -256,7 +256,7 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
     assert (known.encode_responses(messages) * encoder.encode_responses(messages)).sum(
         axis=1
     ).min() > closeness
-    assert {*known._cache._vectors} == {("reduction", message) for message in messages}, (
+    assert {*known._cache._vectors} == {("message", message) for message in messages}, (
         "each message is read once"
     )
     assert encoder.transfer(["hello there"]).shape == (1, 16)

@@ -104,6 +104,10 @@ class TextEncoder(TruncationCounter, DualEncoder):
         """
 
     @abstractmethod
+    def _head(self, r: FloatArray, side: Side) -> FloatArray:
+        """Return the vectors of a side (n, d), given r (n, `reduction_size`)."""
+
+    @abstractmethod
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
         """Combine h_x and h_z (n, d), zero without a history, into the encodings (n, d)."""
 
@@ -148,11 +152,21 @@ class TextEncoder(TruncationCounter, DualEncoder):
     def with_cache(self) -> Self:
         """Return the same encoder with a cache, which it shares with `by`.
 
-        It encodes no text twice and keeps 4·d bytes of each.
+        It reads no text twice, whatever it is to a conversation, and keeps r of each: 4 bytes a
+        number.
         """
         other = copy.copy(self)
         other._cache = VectorCache()
         return other
+
+    def read_ahead(self, contexts: Sequence[Context]) -> None:
+        """See `DualEncoder.read_ahead`."""
+        if self._cache is None:
+            return
+        texts = [context[-1] for context in contexts]
+        if (history := self.history) is not None and history.apart:
+            texts += [text for context in contexts for _, text in history.texts(context)]
+        self._reduce(texts, "reduction", None)
 
     def encode_contexts(
         self, contexts: Sequence[Conversation], advance: Advance | None = None
@@ -253,12 +267,32 @@ class TextEncoder(TruncationCounter, DualEncoder):
 
     def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
         if self._cache is None:
-            return self._compute(texts, side, advance)
+            return self._encode_blocks(self._blocks(texts, side), len(texts), side, advance)
+        r = self._reduce(texts, side, advance)
+        if side == "reduction":
+            return r
+        vectors = np.empty((len(r), self.size), dtype=np.float32)
+        for start in range(0, len(r), CHUNK_CONTEXTS):
+            chunk = slice(start, start + CHUNK_CONTEXTS)
+            vectors[chunk] = self._head(r[chunk], side)
+        return vectors
+
+    def _reduce(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
+        """Return r of texts, of those in the cache what it holds."""
+        assert self._cache is not None
+        is_joined = side == "history" and self.history is not None and not self.history.apart
         return self._cache.encode(
-            texts, side, lambda new: self._compute(new, side, advance), advance
+            texts,
+            "history" if is_joined else "message",
+            lambda new: self._encode_blocks(
+                self._blocks(new, side), len(new), "reduction", advance
+            ),
+            advance,
         )
 
-    def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
+    def _blocks(self, texts: Sequence[str], side: Side) -> Iterator[tuple[Ids, Ids]]:
+        """Yield texts as their ids and the number of each one's, a block at a time."""
+
         def read(some: Sequence[str]) -> tuple[Ids, Ids]:
             if side == "history" and self.history is not None:
                 return self.history.encode(self.tokenizer, some, self.max_length)
@@ -266,4 +300,4 @@ class TextEncoder(TruncationCounter, DualEncoder):
             self._count_truncated(some, lengths)
             return ids, lengths
 
-        return self._encode_blocks(in_blocks(read, texts), len(texts), side, advance)
+        return in_blocks(read, texts)

@@ -16,7 +16,7 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import ContextPart, Conversation, check_number, read_contexts
+from rejoinder.conversations import Context, ContextPart, Conversation, check_number, read_contexts
 from rejoinder.encoders.bundled import PARTS as PARTS
 from rejoinder.encoders.conversation import TextEncoder, TruncationCounter
 from rejoinder.encoders.protocol import DualEncoder
@@ -187,6 +187,11 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
     def with_cache(self) -> Self:
         """Return the same encoder, whose parts encode no text twice."""
         return self._of(self.parts[0].with_cache(), self.parts[1].with_cache())
+
+    def read_ahead(self, contexts: Sequence[Context]) -> None:
+        """See `DualEncoder.read_ahead`."""
+        for part in self.parts:
+            part.read_ahead(contexts)
 
     def encode_contexts(
         self, contexts: Sequence[Conversation], advance: Advance | None = None

@@ -338,11 +338,12 @@ class OnnxEncoder(TextEncoder):
             found = self._run(
                 self._trunk, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask
             )
-            if side != "reduction":
-                found = self._run(f"{side}.onnx", len(rows), self.size, reduction=found)
-            vectors[rows] = found
+            vectors[rows] = found if side == "reduction" else self._head(found, side)
             if advance is not None:
                 advance(len(rows))
+
+    def _head(self, r: FloatArray, side: Side) -> FloatArray:
+        return self._run(f"{side}.onnx", len(r), self.size, reduction=r)
 
     def _pool_history(
         self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]

@@ -99,6 +99,13 @@ class DualEncoder(Ranker, Protocol):
         """Return the same encoder, which encodes no text twice (4·d bytes each), if it can."""
         return self
 
+    def read_ahead(self, contexts: Sequence[Context]) -> None:
+        """Read the messages of conversations that are about to be encoded, in one pass.
+
+        Into the cache; an encoder that gains nothing by it does nothing.
+        """
+        return
+
 
 def cosine_scores(
     encoder: DualEncoder, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]

@@ -174,19 +174,10 @@ class Encoder(_Model, TextEncoder):
         history: HistoryText | None = self.module.history
         return history
 
-    def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        if (
-            self._cache is None
-            or self.history is None
-            or not self.history.apart
-            or side == "reduction"
-        ):
-            return super()._encode(texts, side, advance)
-        # Each message is read apart, and once: what it is to a conversation, its heads say.
-        r = torch.from_numpy(super()._encode(texts, "reduction", advance))
-        r = r.to(self.device, next(self.module.parameters()).dtype)
+    def _head(self, r: FloatArray, side: Side) -> FloatArray:
+        x = torch.from_numpy(r).to(self.device, next(self.module.parameters()).dtype)
         with torch.inference_mode():
-            h: FloatArray = self.module.head(side)(r).float().cpu().numpy()
+            h: FloatArray = self.module.head(side)(x).float().cpu().numpy()
         return h
 
     def _pool_history(

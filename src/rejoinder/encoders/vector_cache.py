@@ -28,9 +28,10 @@ class VectorCache:
         `compute` encodes those that are not in the cache.
         """
         new = [text for text in dict.fromkeys(texts) if (side, text) not in self._vectors]
-        vectors = compute(new)
-        for text, vector in zip(new, vectors, strict=True):
-            self._vectors[side, text] = vector
+        if new or not texts:
+            vectors = compute(new)
+            for text, vector in zip(new, vectors, strict=True):
+                self._vectors[side, text] = vector
         if advance is not None:
             advance(len(texts) - len(new))
         return np.stack([self._vectors[side, text] for text in texts]) if texts else vectors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,11 +84,24 @@ def read_conversations_in_parts(
 
 
 def keep_subjects(encoder: DualEncoder, readings: Sequence[Reading]) -> list[Reading]:
-    """Return conversations without earlier messages that `drop_stale_history` drops."""
+    """Return conversations without earlier messages that `drop_stale_history` drops.
+
+    An encoder with a cache has then read all that is to be encoded of them.
+    """
+    encoder.read_ahead(list(_to_read(readings)))
     kept = drop_stale_history(encoder, [reading.context for reading in readings])
     return [
         reading.with_history(context[:-1]) for reading, context in zip(readings, kept, strict=True)
     ]
+
+
+def _to_read(readings: Sequence[Reading]) -> Iterator[Context]:
+    """Yield what of conversations is encoded, to search for it or to find stale messages."""
+    for reading in readings:
+        yield from reading.contexts
+        if reading.history:
+            yield reading.context
+            yield reading.history
 
 
 def drop_stale_history(encoder: DualEncoder, contexts: Sequence[Context]) -> list[Context]:

@@ -37,6 +37,8 @@ VECTORS_AT_ONCE = 2048
 PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
 ROWS_AT_ONCE = 1 << 14
 ROWS_AT_LEAST = 1 << 8
+GROUPS = 8  # times k: groups of rows by whose best ones a floor is found
+LEAST_GROUP = 16  # rows
 PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
 ROWS_OF_A_PROGRAM = 16
 """oneDNN multiplies multiples of this: it compiles a program for each shape, which takes a
@@ -238,7 +240,9 @@ class _Best:
 
     def _add(self, block: _Block) -> None:
         """Let the rows of a block compete with the best so far."""
-        if not block.single:  # a softmax costs more than finding a floor first
+        if block.single:
+            self._guess_floors(block)
+        else:  # a softmax costs more than finding a floor first
             for query in np.flatnonzero(np.isneginf(self.floor)).tolist():
                 self._guess_floor(block, query)
         hopeful = block.greatest > self.floor[:, None]
@@ -259,6 +263,19 @@ class _Best:
                 self.pending[query] = [
                     (positions, np.full(len(positions), np.inf, dtype=np.float32))
                 ]
+
+    def _guess_floors(self, block: _Block) -> None:
+        """Take the floors of all contexts from the k best of the greatest scores of groups of rows.
+
+        They are found in a tenth of the time that a partition of all scores takes.
+        """
+        count = block.greatest.shape[1]
+        size = count // (GROUPS * self.k)
+        if size < LEAST_GROUP or not np.isneginf(self.floor).any():
+            return
+        groups = block.greatest[:, : count - count % size].reshape(len(self.floor), -1, size)
+        best = np.partition(groups.max(axis=2), -self.k, axis=1)[:, -self.k]
+        self.floor = np.maximum(self.floor, best - self.rounding)
 
     def _guess_floor(self, block: _Block, query: int) -> None:
         """Take the floor from the scores of the rows with the greatest products."""
