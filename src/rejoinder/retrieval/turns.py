@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rejoinder.conversations import Context, Conversation, is_persona, spoken
-from rejoinder.text.courtesy import asks, asks_again, has_content, words
+from rejoinder.text.courtesy import asks, asks_again, calls, has_content, words
 from rejoinder.text.messages import Message, clean_message, read_message
 from rejoinder.text.spelling import Speller, is_common
 
@@ -70,9 +70,16 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
         else:
             turns.append((role, [text]))
     texts = ["\n".join(lines) for _, lines in turns]
-    if turns[-1][0] is not None or len(turns) == 1 or not asks_again(texts[-1]):
+    if turns[-1][0] is not None or len(turns) == 1:
         return texts
-    telling = [at for at, text in enumerate(texts) if has_content(text) and not is_persona(text)]
+    telling = [
+        at
+        for at, text in enumerate(texts)
+        if has_content(text) and not is_persona(text) and not calls(text)
+    ]
+    is_call = bool(telling) and calls(texts[-1])
+    if not is_call and not asks_again(texts[-1]):
+        return texts
     if not telling:
         return texts[: _fullest(texts) + 1]
     newest = telling[-1]
