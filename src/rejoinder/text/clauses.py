@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.courtesy import has_content, is_courteous, words
+from rejoinder.text.courtesy import has_content, is_courteous, is_thanks, words
 
 LEAST_WORDS = 3  # of what is left of a sentence
 MOST_NAMES = 3  # words of a name
@@ -23,16 +24,16 @@ _NAMED = match_pattern(
 def without_courtesy(sentence: str) -> str:
     """Return a sentence without what is courteous at its beginning and its end.
 
-    These are clauses between commas or dashes that ask nothing, and a greeting without a comma. A
-    sentence of which less than three words would be left stays as it is.
+    These are clauses between commas or dashes: courtesy in front, thanks behind; and a greeting
+    without a comma. A sentence of which less than three words would be left stays as it is.
     """
     clauses = _clauses(sentence)
-    while len(clauses) > 1 and _is_courtesy(clauses[0]):
+    while len(clauses) > 1 and _is_courtesy(clauses[0], is_courteous):
         del clauses[0]
-    while len(clauses) > 1 and _is_courtesy(clauses[-1]):
+    if len(clauses) > 2 and _is_name(clauses[-1]) and _is_courtesy(clauses[-2], is_thanks):
         del clauses[-1]
-    if len(clauses) > 2 and _is_name(clauses[-1]) and _is_courtesy(clauses[-2]):
-        del clauses[-2:]
+    while len(clauses) > 1 and _is_courtesy(clauses[-1], is_thanks):
+        del clauses[-1]
     rest = "".join(clauses).strip(" ,;:-\u2013\u2014")
     if greeting := _GREETING.match(rest):
         rest = rest[greeting.end() :]
@@ -45,18 +46,16 @@ def _clauses(sentence: str) -> list[str]:
     return [sentence[start:end] for start, end in itertools.pairwise([0, *ends, len(sentence)])]
 
 
-def _is_courtesy(clause: str) -> bool:
-    """Return whether a clause greets, thanks, wishes or says a name."""
-    if is_courteous(clause) or _NAMED.match(clause):
+def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
+    """Return whether a clause is courtesy, as `judge` says, or says a name, or both."""
+    if judge(clause) or _NAMED.match(clause):
         return True
     given = _NAMING.match(clause)
     if given and _is_name(clause[given.end() :]):
         return True
     said = clause.split()
-    lower = list(
-        itertools.takewhile(lambda word: is_courteous(word) or not has_content(word), said)
-    )
-    return is_courteous(" ".join(lower)) and _is_name(" ".join(said[len(lower) :]))
+    lower = list(itertools.takewhile(lambda word: not has_content(word), said))
+    return judge(" ".join(lower)) and _is_name(" ".join(said[len(lower) :]))
 
 
 def _is_name(clause: str) -> bool:

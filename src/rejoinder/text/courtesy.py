@@ -60,6 +60,11 @@ news update updates nothing bump waiting hurry anyone anybody someone somebody
 _NUDGES = frozenset(["news", "update", "updates", "nothing", "bump", "need", "hurry"])
 _CALLING = frozenset(_CALLING_WORDS.split())
 _PLEASE = frozenset(["please", "pls", "plz", "bitte", "favor"])
+_THANKING_WORDS = """
+thank thanks thankyou thx thanx thnx ty tysm cheers appreciate appreciated appreciation grateful
+regards wishes best danke merci gracias grazie obrigado obrigada
+"""
+_THANKING = frozenset(_THANKING_WORDS.split())
 _DENYING = frozenset(["no", "not", "never", "nor", "nope", "without"])
 _STOCK = match_pattern(
     r"(?:please |kindly |just |so |and )?+(?:(?:do not|don't|feel|forgive|bear with"
@@ -114,6 +119,11 @@ def is_courteous(text: str) -> bool:
         and _DENYING.isdisjoint(said)
         and _PLEASE.isdisjoint(said)
     )
+
+
+def is_thanks(text: str) -> bool:
+    """Return whether a text is courtesy with which a message ends: thanks, regards."""
+    return is_courteous(text) and not _THANKING.isdisjoint(words(text))
 
 
 def asks(text: str) -> bool:
