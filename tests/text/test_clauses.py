@@ -28,6 +28,7 @@ def test_courtesy_behind_a_question_is_taken_off(after):
     "cancel the Monday class, please", "Please, can I leave the keys?", "I am locked out, what now?", "Where is it, the red car",
     "If it rains, what happens to the match?", "good day pass prices", "hello", "Hi, where is it?", "", ", , -",
     "I need a ticket to Paris, Texas", "Paris, Texas", "thanks, Lee",
+    "  where can I leave the keys -", "where can I leave the keys;", "- where can I leave the keys",
 ])
 def test_what_is_no_courtesy_stays(text):
     assert without_courtesy(text) == text

@@ -10,6 +10,7 @@ from rejoinder.text.courtesy import has_content, is_courteous, is_thanks, words
 
 LEAST_WORDS = 3  # of what is left of a sentence
 MOST_NAMES = 3  # words of a name
+_EDGES = " ,;:-\u2013\u2014"
 _BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
 _GREETING = match_pattern(
     r"(?i:(?:hi|hello|hey|hiya|hallo|dear|good (?:morning|afternoon|evening|day)"
@@ -34,9 +35,11 @@ def without_courtesy(sentence: str) -> str:
         del clauses[-1]
     while len(clauses) > 1 and _is_courtesy(clauses[-1], is_thanks):
         del clauses[-1]
-    rest = "".join(clauses).strip(" ,;:-\u2013\u2014")
+    rest = "".join(clauses).strip(_EDGES)
     if greeting := _GREETING.match(rest):
         rest = rest[greeting.end() :]
+    if len(rest) == len(sentence.strip(_EDGES)):
+        return sentence
     return rest if len(words(rest)) >= LEAST_WORDS and has_content(rest) else sentence
 
 
@@ -60,6 +63,6 @@ def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
 
 def _is_name(clause: str) -> bool:
     """Return whether a clause is one to three capitalised words."""
-    said = [word.strip(" .,;:!-\u2013\u2014") for word in clause.split()]
+    said = [word.strip(_EDGES + ".!") for word in clause.split()]
     said = [word for word in said if word]
     return 0 < len(said) <= MOST_NAMES and all(word[0].isupper() for word in said)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from rejoinder.patterns import match_pattern, search_pattern
 
 _WORD = search_pattern(r"[^\W_]+(?:['\u2019][^\W_]+)?+")
@@ -78,9 +80,11 @@ _DEMAND = search_pattern(
 _DRAWN_OUT = search_pattern(r"([^\W\d_])\1{2,}+")
 
 
-def words(text: str) -> list[str]:
+@functools.lru_cache(maxsize=4096)
+def words(text: str) -> tuple[str, ...]:
     """Return the words of a text in small letters, contractions whole; "heyyy" is "hey"."""
-    return _WORD.findall(_DRAWN_OUT.sub(r"\1", text.lower().replace("\u2019", "'")))
+    plain = text.lower().replace("\u2019", "'")
+    return tuple(_WORD.findall(_DRAWN_OUT.sub(r"\1", plain)))
 
 
 def has_content(text: str) -> bool:
