@@ -44,6 +44,7 @@ def test_a_short_form_within_a_sentence_does_not_end_it(text):
         ("My parcel is wet.What now?", ["My parcel is wet.", "What now?"]),
         ("Is it open?Yes it is.The door is red", ["Is it open?", "Yes it is.", "The door is red"]),
         ("Hello.My name is Ann.Where is it?Bye", ["Hello.", "My name is Ann.", "Where is it?", "Bye"]),
+        ("I lost it.Can you look", ["I lost it.", "Can you look"]),
         ("it broke!Send another one", ["it broke!", "Send another one"]),
         ("the towel was dirty.Lockers were full", ["the towel was dirty.", "Lockers were full"]),
     ],

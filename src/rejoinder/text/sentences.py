@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.courtesy import has_content
+from rejoinder.text.courtesy import asks, has_content
 
 MAX_WORDS = 40
 """Of a sentence; a longer one is cut at commas and conjunctions, or else anywhere."""
@@ -68,15 +68,16 @@ def _with_blanks(paragraph: str) -> str:
 def _with_blank(match: re.Match[str]) -> str:
     """Return the last word of a sentence with a blank, or "Node." of Node.Js as it is.
 
-    A word that begins a sentence says nothing by itself, or is longer than names of domains and
-    of kinds of files are; then a small letter begins the word before.
+    A word that begins a sentence asks or says nothing by itself. Another one is longer than names
+    of domains and of kinds of files are, and a small letter begins the word before.
     """
     before, mark, following = match[1], match[2], match[3]
     if mark:
         is_end = match.string[match.end()].isupper()
     else:
+        is_first = asks(following) or not has_content(following)
         is_long = len(following) > LONGEST_SUFFIX and before[0].islower()
-        is_end = following[0].isupper() and (is_long or not has_content(following))
+        is_end = following[0].isupper() and (is_first or is_long)
     return f"{match[0]} " if is_end and before[-1].islower() else match[0]
 
 
