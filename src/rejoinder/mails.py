@@ -1,69 +1,45 @@
 """What a customer wrote in a mail, without what a mail program or habit put around it.
 
 Removed are quoted lines and mails, marks of mail programs and help desks, salutations, closings
-with the signatures below them, and disclaimers. Closings are known in the languages of
-mail-parser-reply and in Portuguese.
+with the signatures below them, and disclaimers. What asks or speaks of the customer stays.
 """
 
 from __future__ import annotations
 
-import functools
+import itertools
 
-from rejoinder.mail_quotes import introduces_quote, newest_text
-from rejoinder.patterns import MatchPattern, match_pattern, search_pattern
+from rejoinder.mail_courtesy import (
+    FIRST_PERSON,
+    is_addressee,
+    is_closing,
+    is_formula,
+    is_name,
+    is_salutation,
+    is_thanks,
+)
+from rejoinder.mail_marks import MAX_MARK, is_program_line, without_marks
+from rejoinder.mail_quotes import DELIMITER, introduces_quote, mail_lines, newest_text, text_below
+from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.text.courtesy import asks, has_content, words
 
 MAX_SIGNATURE_LINES = 12  # below a closing
-MAX_SALUTATION = 60  # letters of a line that is a salutation
-MAX_CLOSING = 40  # of a line that is a closing
-MAX_CLOSING_NAMES = 3  # behind a closing, in its line
-MIN_SENTENCE = 4  # words
+MAX_SIGNATURE_WORDS = 12  # of such a line
+MAX_POINTER = 15  # words of a text that points to a mail below it
+MIN_SENTENCE = 3  # words of a line in small letters
 
-_INVISIBLE = search_pattern("[\u200b\u2060\ufeff\u00ad]")
-_MARKS = search_pattern(
-    r"\[(?:cid|image|img|ref|logo):[^\]\n]{0,200}\]|\bref:_[^\s:]{1,80}:ref\b"
-    r"|<(?:https?://|mailto:)[^>\n]{1,2000}>",
-    # names of pictures, marks by which a help desk finds a mail again, targets of links
-)
-_PROGRAM_LINE = match_pattern(
-    r"(?i)(?:sent (?:from|via|with) (?:my|the|a|outlook|yahoo|gmail|mail|proton|samsung|windows"
-    r"|iphone|ipad|android|blackberry)\b.{0,60}|get outlook for \w{2,10}.{0,100}"
-    r"|(?:von|gesendet von) meinem .{0,40} gesendet.{0,20}"
-    r"|#{2,3}-.{0,120}-#{2,3}|-{0,5} ?(?:please )?(?:type|write|reply) your (?:reply|response)"
-    r" above this line.{0,20}|(?:please )?reply above this line.{0,20}"
-    r"|\[?external(?: e-?mail| sender)?\]?:?.{0,120}|virus-free\. .{0,60}"
-    r"|this e?-?mail has been (?:scanned|checked) .{0,120})"
-)
-_SALUTATION = match_pattern(
-    r"(?i)(?:dear|hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day)"
-    r"|to whom it may concern|hallo|liebe[sr]?|sehr geehrte[rs]?|guten (?:tag|morgen|abend)|moin"
-    r"|gr\u00fc\u00df gott|servus|bonjour|bonsoir|salut|ch[e\u00e8]re?|madame|hola"
-    r"|buen(?:os d\u00edas|as tardes|as noches)|estimad[oa]s?|querid[oa]s?|buon ?giorno"
-    r"|buonasera|salve|ciao|gentil[ei]|spett(?:abile|\.le)|egregio|ol\u00e1|bo(?:m dia|a tarde"
-    r"|a noite)|prezad[oa]s?|car[oai]|exm[oa]s?)\b"
-    r"[^?:;\n]{0,50}[,!.]?"
-)
-_CLOSING = match_pattern(
-    r"(?i)(?:(?:with |my )?(?:very )?(?:best|kind|kindest|warm|warmest|many)(?: (?:regards|wishes"
-    r"|greetings|thanks))?|(?:with )?regards|(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?"
-    r"|yours|cheers|thanks(?: (?:again|a lot|so much|very much|in advance|and (?:best|kind)?"
-    r" ?regards))?|thank you(?: (?:again|so much|very much|in advance))?|br|vg|mfg|lg"
-    r"|mit (?:freundlichen|besten) gr\u00fc(?:\u00df|ss)en|mit freundlichem gru\u00df"
-    r"|(?:viele|liebe|beste|sch\u00f6ne|freundliche) gr\u00fc(?:\u00df|ss)e"
-    r"|(?:vielen |besten |herzlichen )?dank(?:e)?(?: (?:im voraus|und gru\u00df))?"
-    r"|(?:bien )?cordialement|bien \u00e0 (?:vous|toi)|sinc\u00e8res salutations"
-    r"|merci(?: (?:beaucoup|d'avance|bien|par avance))?"
-    r"|(?:un |muchos |cordiales )?saludos?(?: cordial(?:es)?)?|atentamente"
-    r"|(?:muchas )?gracias(?: de antemano)?|(?:cordiali |distinti |un )?saluti|cordialmente"
-    r"|grazie(?: (?:mille|in anticipo|tante))?|(?:com os melhores )?cumprimentos|atenciosamente"
-    r"|(?:muito )?obrigad[oa]s?|abra\u00e7os)[,.!]?"
-)
-_THANKS = search_pattern(
-    r"(?i)thank|dank|merci|gracias|grazie|obrigad|\btak\b|d\u011bkuj|\uac10\uc0ac|\u8c22"
-)
 _WROTE = match_pattern(  # "On Mon, 3 May 2026, a shop", of which the next line ends with a colon
     r"(?i)(?:on|am|le|el|il|op|em|den|dnia|dne) [^\n]{0,80}\d[^\n]{0,120}(?<![.!?])"
 )
-_SIGNATURE = frozenset({"--", "\u2014", "__", "___", "----"})
+_DASHES = frozenset({DELIMITER, "--", "\u2014", "__", "___", "----"})
+_POSTSCRIPT = match_pattern(r"(?i)(?:p\. ?){1,2}s\b|p{1,2}s\b")
+_SENTENCE_END = search_pattern(r"[.!?\u2026][ \t]")
+_FORWARDS = frozenset(["fyi", "fw", "fwd", "forwarded", "forwarding", "below"])
+_FORMS = frozenset(["form", "website", "site"])
+_ARRIVALS = frozenset(["received", "new", "submitted", "submission", "enquiry", "inquiry"])
+_ABOUT_MAILS = frozenset(
+    ["see", "sent", "via", "through", "following", "attached", "web", "page", "online"]
+)
+_DENIED = frozenset(["no", "not", *FIRST_PERSON])
 _DISCLAIMER = search_pattern(
     r"(?i)confidentiality (?:notice|note)|legal (?:notice|disclaimer)|\bdisclaimer:"
     r"|(?:this|the) (?:e-?mail|message|communication|information (?:contained )?in this"
@@ -74,37 +50,50 @@ _DISCLAIMER = search_pattern(
 
 
 def clean_mail(text: str) -> str:
-    """Return what a message says by itself; a line that is nothing but a message is untouched.
+    """Return what a message says by itself; of one line, only a closing at its end is left out.
 
-    Where nothing is left, the text stays.
+    Where nothing is left, the text stays. Where what is left only points to the mail below it, as
+    that of a contact form, this mail is read.
     """
-    text = _without_marks(text)
+    text = without_marks(text)
     if "\n" not in text and "\r" not in text:
-        return text
-    return _own_text(text) or text.strip()
+        return _without_closing(text)
+    own = _own_text(text)
+    if own and _points_below(own):
+        own = _own_text(text_below(text)) or own
+    return own or text.strip()
 
 
 def own_text(mail: str) -> str:
     """Return what a mail says by itself; an empty text for one that only quotes or signs."""
-    return _own_text(_without_marks(mail))
-
-
-def _without_marks(text: str) -> str:
-    """Return a text without invisible characters and what programs put between words."""
-    if _INVISIBLE.search(text):
-        text = _INVISIBLE.sub("", text)
-    if "[" in text or "<" in text or "ref:_" in text:
-        text = _MARKS.sub(" ", text).strip() or text
-    return text
+    return _own_text(without_marks(mail))
 
 
 def _own_text(text: str) -> str:
-    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    lines = [line for line in lines if not _PROGRAM_LINE.fullmatch(line)]
+    lines = [line for line in mail_lines(text) if not is_program_line(line)]
     lines = _own_lines(lines)
     lines = _without_disclaimers(lines)
-    lines = _without_salutation(_above_signature(lines))
-    return "\n".join(lines).strip()
+    lines = _without_salutation(_without_signatures(lines))
+    return _without_closing("\n".join(lines).strip())
+
+
+def _points_below(text: str) -> bool:
+    """Return whether a text says no more than that a mail follows: "FYI", "see below".
+
+    Contact forms say that a message was received or submitted. Names say nothing.
+    """
+    said = words(text)
+    if len(said) > MAX_POINTER or is_thanks(text):
+        return False
+    is_forward = not _FORWARDS.isdisjoint(said)
+    is_form = not _FORMS.isdisjoint(said) and not _ARRIVALS.isdisjoint(said)
+    if not is_forward and (not is_form or not _DENIED.isdisjoint(said)):
+        return False
+    listed = text.split()
+    small = words(" ".join(word for word in listed[1:] if word[0].islower()))
+    pointing = _FORWARDS | _FORMS | _ARRIVALS | _ABOUT_MAILS
+    others = [word for word in (*words(listed[0]), *small) if word not in pointing]
+    return not has_content(" ".join(others))
 
 
 def _own_lines(lines: list[str]) -> list[str]:
@@ -114,7 +103,7 @@ def _own_lines(lines: list[str]) -> list[str]:
         return newest_text("\n".join(lines)).split("\n")
     own = list(filter(None, _unquoted(lines[: first + 1])))
     below = _unquoted(lines[first:])
-    if not own or (any(below) and all(map(_is_salutation, own))):
+    if not own or (any(below) and all(map(is_salutation, own))):
         return below
     return _unquoted(newest_text("\n".join(lines)).split("\n"))
 
@@ -148,96 +137,130 @@ def _drop_header(lines: list[str]) -> None:
 def _without_disclaimers(lines: list[str]) -> list[str]:
     """Return lines without the paragraphs that are disclaimers, unless the first one is."""
     kept: list[str] = []
-    is_first = True
-    is_left_out = False
-    for line in lines:
-        if not line:
-            is_left_out = False
-        elif not is_left_out and not is_first:
-            is_left_out = (not kept or not kept[-1]) and _DISCLAIMER.search(line) is not None
-        is_first = is_first and not line
-        if not is_left_out:
-            kept.append(line)
-            is_first = False
+    for is_text, grouped in itertools.groupby(lines, bool):
+        paragraph = list(grouped)
+        if not is_text or not any(kept) or not _is_disclaimer(paragraph):
+            kept.extend(paragraph)
     return kept
 
 
-def _above_signature(lines: list[str]) -> list[str]:
-    """Return the lines above a mark of a signature, or above a closing near the end.
+def _is_disclaimer(paragraph: list[str]) -> bool:
+    """Return whether a paragraph is a disclaimer; none asks, and none says "I"."""
+    if _DISCLAIMER.search(paragraph[0]) is None:
+        return False
+    text = " ".join(paragraph)
+    return "?" not in text and "i" not in words(text)
+
+
+def _without_signatures(lines: list[str]) -> list[str]:
+    """Return lines without closings and delimiters that have a signature below them."""
+    texts = [line for line in lines if line]
+    first = 1 if texts and is_salutation(texts[0]) else 0  # line that says something
+    said = _said_lines(lines)
+    asked = [number for number, line in enumerate(lines) if line.endswith("?") or _is_added(line)]
+    last_asked = asked[-1] if asked else -1
+    kept: list[str] = []
+    above = 0  # lines that are not blank
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if line == DELIMITER and number > last_asked:
+            break
+        end = _signature_end(lines, said, number) if _may_sign(line, above, first) else number
+        if end == number:
+            kept.append(line)
+            above += bool(line)
+            end += 1
+        number = end
+    return kept
+
+
+def _said_lines(lines: list[str]) -> list[bool]:
+    """Return which lines say something where they stand below a closing; no disclaimer does."""
+    said: list[bool] = []
+    is_legal = False
+    for line in lines:
+        is_legal = bool(line) and (is_legal or _is_disclaimer([line]))
+        said.append(bool(line) and not is_legal and _is_said(line))
+    return said
+
+
+def _may_sign(line: str, above: int, first: int) -> bool:
+    """Return whether a signature may stand below a line.
 
     Thanks are no closing where nothing but a salutation stands above them.
     """
-    texts = [line for line in lines if line]
-    first = 1 if texts and _is_salutation(texts[0]) else 0  # line that says something
-    above = 0  # of the texts
-    for number, line in enumerate(lines):
-        if line in _SIGNATURE and (above or line == "--"):
-            return lines[:number]
-        if _is_closing(line):
-            is_thanks = _THANKS.search(line) is not None
-            below = texts[above + 1 : above + MAX_SIGNATURE_LINES + 2]
-            is_doubtful = is_thanks or above <= first
-            is_possible = above > first or not is_thanks
-            if is_possible and _is_signature(below, with_sentences=not is_doubtful):
-                return lines[:number]
-        above += bool(line)
-    return lines
+    if line in _DASHES:
+        return above > 0 or line.startswith("--")
+    return is_closing(line) and (above > first or not is_thanks(line))
 
 
-def _is_closing(line: str) -> bool:
-    """Return whether a line is a closing, behind which names may stand."""
-    if not line or len(line) > MAX_CLOSING:
-        return False
-    closing, comma, names = line.partition(",")
-    words = names.split()
-    is_named = len(words) <= MAX_CLOSING_NAMES and all(word[0].isupper() for word in words)
-    return any(
-        _CLOSING.fullmatch(text) is not None or _closings().fullmatch(text) is not None
-        for text in (line, *([closing + comma] if is_named else []))
-    )
+def _signature_end(lines: list[str], said: list[bool], start: int) -> int:
+    """Return where a mail goes on below a signature; `start` if none is there.
 
-
-@functools.cache
-def _closings() -> MatchPattern[str]:
-    """Return an expression of the closings and phones' marks of mail-parser-reply.
-
-    A command such as /start is not taken for a name.
+    Only a formula is enough by itself. Below other lines a signature begins with a name. A mail
+    goes on at a postscript, or behind a blank line, with what is said by its author.
     """
-    from mailparser_reply.constants import MAIL_LANGUAGES
+    needs_name = not is_formula(lines[start])
+    signed = 0  # lines
+    for number in range(start + 1, len(lines)):
+        line = lines[number]
+        if not line:
+            continue
+        if _is_added(line):
+            return number
+        if said[number] or (is_thanks(lines[start]) and _is_sentence(line)):
+            return number if signed and not lines[number - 1] else start
+        if signed == MAX_SIGNATURE_LINES or (needs_name and not signed and not _signs(line)):
+            return start
+        signed += 1
+    return len(lines)
 
-    known = [language for language in MAIL_LANGUAGES.values() if "signatures" in language]
-    closings = [closing for language in known for closing in language["signatures"]]
-    usual = [rf"(?:{closing})[,.!]?" for closing in closings if not closing.startswith("/")]
-    marks = [language["sent_from"] for language in known if language["sent_from"]]
-    phones = [rf"(?:{mark})\b[^.!?]{{0,40}}" for mark in marks]
-    return match_pattern(f"(?i){'|'.join((*usual, *phones))}")
+
+def _signs(line: str) -> bool:
+    """Return whether a line may be the first one of a signature."""
+    return len(line.split()) == 1 or is_name(line) or is_closing(line)
 
 
-def _is_signature(lines: list[str], *, with_sentences: bool) -> bool:
-    """Return whether lines may stand below a closing: names, offices, numbers, no question."""
-    return len(lines) <= MAX_SIGNATURE_LINES and not any(
-        line.endswith("?")
-        or len(line.split()) > MAX_SIGNATURE_LINES
-        or (not with_sentences and _is_sentence(line))
-        for line in lines
-    )
+def _is_added(line: str) -> bool:
+    """Return whether a line is a postscript."""
+    return _POSTSCRIPT.match(line) is not None
+
+
+def _is_said(line: str) -> bool:
+    """Return whether a line below a closing says something, unlike names, offices and numbers.
+
+    "Can" may be a name, too.
+    """
+    listed = line.split()
+    is_asked = asks(line) and (line.endswith("?") or not is_name(line))
+    if len(listed) > MAX_SIGNATURE_WORDS or is_asked or not FIRST_PERSON.isdisjoint(words(line)):
+        return True
+    plain = [word for word in listed if word.strip(",.;:!").isalpha()]
+    return line[0].islower() and len(plain) >= MIN_SENTENCE and has_content(line)
 
 
 def _is_sentence(line: str) -> bool:
-    """Return whether a line may be what a mail goes on with: thanks do not always close one."""
-    is_text = line.endswith((".", "!")) or line[0].islower()
-    return is_text and len(line.split()) >= MIN_SENTENCE
+    """Return whether a line below thanks is a sentence: thanks do not always close a mail."""
+    return line.endswith((".", "!")) and len(line.split()) > MIN_SENTENCE
 
 
 def _without_salutation(lines: list[str]) -> list[str]:
-    """Return lines without a first one that only greets."""
+    """Return lines without a first one that only greets, or names who is meant above a blank."""
     first = next((number for number, line in enumerate(lines) if line), None)
     if first is None or not any(lines[first + 1 :]):
         return lines
-    return lines[first + 1 :] if _is_salutation(lines[first]) else lines
+    is_left_out = is_salutation(lines[first]) or (
+        not lines[first + 1] and is_addressee(lines[first])
+    )
+    return lines[first + 1 :] if is_left_out else lines
 
 
-def _is_salutation(line: str) -> bool:
-    """Return whether a line only greets."""
-    is_greeting = len(line) <= MAX_SALUTATION and _SALUTATION.fullmatch(line) is not None
-    return is_greeting and len(line.split()) <= 5
+def _without_closing(text: str) -> str:
+    """Return a text without a closing and names, or a phone's mark, behind its last sentence."""
+    start = max(len(text) - MAX_MARK, text.rfind("\n") + 1)
+    for end in _SENTENCE_END.finditer(text, start):
+        rest = text[end.end() :].strip()
+        if is_program_line(rest) or (is_closing(rest) and has_content(rest)):
+            return text[: end.end()].rstrip()
+    return text
