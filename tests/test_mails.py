@@ -144,6 +144,7 @@ def test_thanks_in_the_middle_cut_nothing_off(thanks, below):
         "Many thx",
         "Lots of love",
         "Lots of love from rainy Leeds,",
+        "All the best from two fans of your lamps,",
         "Best wishes to everyone",
         "Thanks again and have a nice day,",
         "Looking forward to hearing from you",

@@ -149,7 +149,10 @@ def _formulas() -> MatchPattern[str]:
 
 def _is_parting(text: str) -> bool:
     """Return whether a text has words of parting, and no others but courtesy and a sender."""
-    said = words(text.partition(" from ")[0])
+    courtesy, _, sender = text.partition(" from ")
+    if sender and _is_formula(courtesy):
+        return True
+    said = words(courtesy)
     if _WISH.match(text):
         return not has_content(" ".join(said).removeprefix("take "))
     others = [word for word in said if word not in _PARTING]
