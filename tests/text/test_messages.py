@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rejoinder.text.courtesy import asks, asks_again, has_content
+from rejoinder.text.courtesy import asks, asks_again, calls, has_content
 from rejoinder.text.emoji import name_emoji, without_emoji
 from rejoinder.text.messages import MAX_LETTERS, MAX_PARTS, WHOLE_WORDS, clean_message, read_message
 from rejoinder.text.sentences import MAX_WORDS, split_sentences
@@ -119,6 +119,26 @@ def test_a_very_long_message_is_bounded_and_says_so():
 )
 def test_courtesy(text, content, asking, again):
     assert (has_content(text), asks(text), asks_again(text)) == (content, asking, again)
+
+
+@pytest.mark.parametrize("text", ["HELLO", "hellooo?", "any news?", "please help", "still nothing?", "no answer?", "bump", "urgent!!!", "pls hurry"])
+def test_a_call_for_an_answer_is_known(text):
+    assert calls(text)
+    assert not calls(f"{text} my lamp")
+
+
+@pytest.mark.parametrize("text", ["thanks", "ok", "no", "fine", "me too", "yes please", "how do I update it", "I do", "", "?"])
+def test_an_answer_is_no_call(text):
+    assert not calls(text)
+
+
+@pytest.mark.parametrize(("text", "asking"), [
+    ("I would like to move my class", True), ("we need a plumber, so send me one", True), ("I was wondering if you open today", True),
+    ("pls move my class", True), ("I want to thank your people", False), ("Please send my warm regards to Ann.", False),
+    ("Please excuse that this is so long.", False), ("please note the date", False),
+])
+def test_demands_ask(text, asking):
+    assert asks(text) is asking
 
 
 def test_emoji_are_words():

@@ -56,6 +56,10 @@ def test_what_was_changed_is_said(speller):
         "sdfkj qwer zxcv",
         "donde esta mi pedido",
         "wo ist meine bestellung",
+        "uncancel my order, then untrack the parcel",
+        "can you deregister my passwords",
+        "the WLAN receptionist undid my gigabit router",
+        "track it nxt wk pls, thx",
         "\u0433\u0434\u0435 \u043c\u043e\u0439 \u0437\u0430\u043a\u0430\u0437",
         "",
         "???",
@@ -74,6 +78,17 @@ def test_own_texts_and_common_words_stay(speller):
         text = " ".join(draw.choices(words, k=6))
         assert is_common(text)
         assert speller.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize("text", ["my pasword pls", "wifi pw plz", "YouTube lagging", "lost the Garmin Fenix Zorbl", "unfreez it"])
+def test_shorthand_and_names_are_no_other_language(speller, text):
+    assert not speller.is_foreign(speller.correct(text)[0])
+    assert not speller.is_other_language(text)
+
+
+@pytest.mark.parametrize("text", ["Wo ist mein Paket", "asdkjh qwelkj", "Dove Il Mio Ordine", "dov'\u00e8 il mio ordine", "ASDKJH QWELKJ"])
+def test_other_languages_and_gibberish_are(speller, text):
+    assert speller.is_foreign(text)
 
 
 def test_a_text_without_end_is_left_as_it_is(speller):

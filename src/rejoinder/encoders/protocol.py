@@ -99,7 +99,7 @@ class DualEncoder(Ranker, Protocol):
         """Return the same encoder, which encodes no text twice (4·d bytes each), if it can."""
         return self
 
-    def read_ahead(self, contexts: Sequence[Context]) -> None:
+    def read_ahead(self, contexts: Sequence[Context]) -> None:  # noqa: ARG002 (without a cache)
         """Read the messages of conversations that are about to be encoded, in one pass.
 
         Into the cache; an encoder that gains nothing by it does nothing.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rejoinder.conversations import Context, Conversation, is_persona, spoken
-from rejoinder.text.courtesy import asks, asks_again, has_content, words
+from rejoinder.text.courtesy import asks, asks_again, calls, has_content, words
 from rejoinder.text.messages import Message, clean_message, read_message
 from rejoinder.text.spelling import Speller, is_common
 
@@ -70,11 +70,16 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
         else:
             turns.append((role, [text]))
     texts = ["\n".join(lines) for _, lines in turns]
-    if turns[-1][0] is not None or len(turns) == 1 or not asks_again(texts[-1]):
+    is_known = turns[-1][0] is not None or len(turns) == 1
+    if is_known or not (asks_again(texts[-1]) or calls(texts[-1])):
         return texts
-    telling = [at for at, text in enumerate(texts) if has_content(text) and not is_persona(text)]
+    telling = [
+        at
+        for at, text in enumerate(texts)
+        if has_content(text) and not is_persona(text) and not calls(text)
+    ]
     if not telling:
-        return texts[: _fullest(texts) + 1]
+        return texts[: _fullest(texts) + 1] if asks_again(texts[-1]) else texts
     newest = telling[-1]
     if asks(texts[newest]):
         before = texts[:newest]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from rejoinder.patterns import match_pattern, search_pattern
 
 _WORD = search_pattern(r"[^\W_]+(?:['\u2019][^\W_]+)?+")
 _FUNCTION = """
-a about again all also always am an and another any are as at be because been being both but by
+a about again all also always am an and another any are as at be because been being both but by can
 could did do does doing each else even ever every few for from get go had has have having he her
 here him his i if in into is it its just kindly let like lot lots made make many may me might more
 most much must my myself no nor not now of off oh ok okay on once one only or other our ours out
@@ -31,7 +33,7 @@ answer answers response respond await awaiting waiting wait question questions q
 message mail email letter writing write wrote read reading finds find found reach contact
 contacting busy know sure hmm um uh well right yep yeah nope bye goodbye care keep work job
 people person human agent online listening working alive ping wonderful fantastic amazing hopefully
-urgent urgently asap
+urgent urgently asap pls plz thanx thnx tysm u ur r worry worries
 """
 # Of other languages: none is an English word that asks something.
 _OF_OTHERS = """
@@ -49,19 +51,40 @@ thank thanks thankyou thx ty cheers appreciate appreciated grateful bye goodbye 
 yeah yep ok okay great perfect fine wonderful amazing fantastic lovely
 """
 _COURTESY = frozenset([*_FUNCTION.split(), *_COURTEOUS.split(), *_OF_OTHERS.split()])
+_POLITE = frozenset([*_COURTEOUS.split(), *_OF_OTHERS.split(), "ok", "okay", "so"])
 _ASKING = frozenset(_FIRST_WORDS.split())
 _PARTING = frozenset(_PARTING_WORDS.split())
 _WAITING = frozenset(["waiting", "there", "anyone", "anybody", "somebody", "someone", "what", "so"])
-_PLEASE = frozenset(["please", "bitte", "favor"])
+_CALLING_WORDS = """
+hello hi hey hiya help helping urgent urgently asap please pls plz answer reply respond response
+news update updates nothing bump waiting hurry anyone anybody someone somebody
+"""
+_NUDGES = frozenset(["news", "update", "updates", "nothing", "bump", "need", "hurry"])
+_CALLING = frozenset(_CALLING_WORDS.split())
+_PLEASE = frozenset(["please", "pls", "plz", "bitte", "favor"])
+_THANKING_WORDS = """
+thank thanks thankyou thx thanx thnx ty tysm cheers appreciate appreciated appreciation grateful
+regards wishes best danke merci gracias grazie obrigado obrigada
+"""
+_THANKING = frozenset(_THANKING_WORDS.split())
+_DENYING = frozenset(["no", "not", "never", "nor", "nope", "without"])
 _STOCK = match_pattern(
-    r"(?:please |kindly |just |so |and )?+(?:do not|don't|feel|excuse|forgive|bear with|pardon"
-    r"|how are|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)\b"
+    r"(?:please |kindly |just |so |and )?+(?:(?:do not|don't|feel|forgive|bear with"
+    r"|how are|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)"
+    r"|excuse|pardon|note|(?:send|give|pass on) (?:my|our)(?: \w+)? (?:regards|greetings|wishes))\b"
 )
+_DEMAND = search_pattern(
+    r"\b(?:i (?:want|need|would like|was wondering|wonder)|i'd like|(?:tell|show|give|send) me)\b"
+    r"(?! to (?:say|thank|tell|add|mention|wish|start|begin|express))"
+)
+_DRAWN_OUT = search_pattern(r"([^\W\d_])\1{2,}+")
 
 
-def words(text: str) -> list[str]:
-    """Return the words of a text in small letters, contractions whole."""
-    return _WORD.findall(text.lower().replace("\u2019", "'"))
+@functools.lru_cache(maxsize=4096)
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text in small letters, contractions whole; "heyyy" is "hey"."""
+    plain = text.lower().replace("\u2019", "'")
+    return tuple(_WORD.findall(_DRAWN_OUT.sub(r"\1", plain)))
 
 
 def has_content(text: str) -> bool:
@@ -80,10 +103,38 @@ def asks_again(text: str) -> bool:
     return is_question and not is_parting and not has_content(text)
 
 
+def calls(text: str) -> bool:
+    """Return whether a message calls for whoever is to answer: "HELLO", "any news?", "please help".
+
+    As an answer to a question it would make no sense.
+    """
+    said = words(text)
+    is_empty = all(word in _COURTESY or word in _NUDGES for word in said)
+    is_parting = any(word in _PARTING for word in said if word != "no")  # "no answer?"
+    return is_empty and not _CALLING.isdisjoint(said) and not is_parting
+
+
+def is_courteous(text: str) -> bool:
+    """Return whether a text is courtesy alone, not merely without content: a greeting, thanks."""
+    said = words(text)
+    return (
+        all(word in _COURTESY for word in said)
+        and not _POLITE.isdisjoint(said)
+        and _DENYING.isdisjoint(said)
+        and _PLEASE.isdisjoint(said)
+    )
+
+
+def is_thanks(text: str) -> bool:
+    """Return whether a text is courtesy with which a message ends: thanks, regards."""
+    return is_courteous(text) and not _THANKING.isdisjoint(words(text))
+
+
 def asks(text: str) -> bool:
     """Return whether a sentence asks or demands something."""
     said = words(text)
     if _STOCK.match(" ".join(said)):
         return False
     is_asked = bool(said) and said[0] in _ASKING
-    return text.endswith(("?", "\uff1f")) or is_asked or not _PLEASE.isdisjoint(said)
+    is_demand = not _PLEASE.isdisjoint(said) or _DEMAND.search(" ".join(said)) is not None
+    return text.endswith(("?", "\uff1f")) or is_asked or is_demand

@@ -1,8 +1,8 @@
 """A message as a customer writes it, read into what is searched for: one place for every door.
 
 A message is cleaned of what mail programs and habits put around it. If it has several sentences, it
-is read whole and by those of its sentences that say something. A message of one sentence stays as
-it is.
+is read whole and by those of its sentences that say something. A message of one sentence is read as
+it is, and without the courtesy in it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
 from rejoinder.mails import clean_mail
+from rejoinder.text.clauses import without_courtesy
 from rejoinder.text.courtesy import has_content
 from rejoinder.text.emoji import read_emoji
 from rejoinder.text.sentences import split_sentences
@@ -88,8 +89,8 @@ def read_message(text: str) -> Message:
     if "\n" in clean:
         clean = " ".join(clean.split())
     if len(sentences) < 2:
-        return Message((clean,), clean, is_cut)
-    telling = list(dict.fromkeys(each for each in sentences if has_content(each)))
+        return Message(tuple(dict.fromkeys([clean, without_courtesy(clean)])), clean, is_cut)
+    telling = list(dict.fromkeys(without_courtesy(each) for each in sentences if has_content(each)))
     if not telling:
         return Message((clean,), clean, is_cut)
     if len(telling) > MAX_PARTS:

@@ -8,10 +8,10 @@ whose words are unknown even then is gibberish or another language, and stays as
 from __future__ import annotations
 
 import functools
-import itertools
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -23,6 +23,9 @@ LEAST_ENGLISH = 5  # of a word that is any English one
 COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
 by one slip behind the first letter."""
+SERVICE_RANK = 10_000  # of words of services and chats, whose frequency is not known
+NEGATING = ("un", "de", "dis", "non")  # "unsubscribe" is no typo of "subscribe"
+LEAST_STEM = 4  # letters of a word behind such a prefix
 TWO_OWN_SLIPS = 5  # letters of a word that may be one of the index with two slips
 TWO_SLIPS = 7  # letters of a word that may hold two slips
 ENGLISH_COST = 0.9  # slips as which it counts that a word is not one of the index
@@ -46,11 +49,22 @@ _CODE = frozenset("0123456789@/#_\\")
 
 @functools.cache
 def english() -> Mapping[str, int]:
-    """Return the rank of each English word, the most frequent first."""
-    text = files("rejoinder.text").joinpath("words.txt").read_text(encoding="utf-8")
-    _, _, words = text.partition("\n")  # after the line that says what they are
-    ranked = words.split()
-    return dict(zip(ranked, range(len(ranked)), strict=True))
+    """Return the rank of each English word: its place by frequency, the most frequent first.
+
+    Words of services and of chats, which are rare in books, have `SERVICE_RANK` at most.
+    """
+    ranks = {word: rank for rank, word in enumerate(_read_words("words.txt"))}
+    for word in _read_words("service_words.txt"):
+        ranks[word] = min(ranks.get(word, SERVICE_RANK), SERVICE_RANK)
+    return ranks
+
+
+def _read_words(name: str) -> Iterator[str]:
+    """Yield the words of a file of this package, without lines of comments."""
+    text = files("rejoinder.text").joinpath(name).read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            yield from line.split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +108,7 @@ class Speller:
         corrections: dict[int, str] = {}
         for match in unknown[:MAX_CORRECTIONS]:
             in_code = any(start <= match.start() < end for start, end in kept)
-            is_name = match.start() > 0 and match[0][0].isupper() and not match[0].isupper()
-            if in_code or is_name:
+            if in_code or _is_name(match):
                 continue
             if word := self._correction(_plain(match[0])):
                 corrections[match.start()] = word
@@ -115,11 +128,16 @@ class Speller:
     def is_foreign(self, text: str) -> bool:
         """Return whether most words of a text are neither English nor of the index.
 
-        Frequent words of other languages count as such, unless the index has them.
+        Frequent words of other languages count as such, unless the index has them; names do not.
         """
-        found = [_plain(word) for word in _WORD.findall(text[:MAX_LETTERS])]
         if self.is_of_other_language:
             return False
+        others = other_languages()
+        found = [
+            _plain(match[0])
+            for match in _WORD.finditer(text[:MAX_LETTERS])
+            if not _is_name(match) or _plain(match[0]) in others
+        ]
         unknown = [word for word in found if self._is_strange(word)]
         is_one_word = len(found) == 1 and found[0].isascii()
         return not is_one_word and len(unknown) > MAX_UNKNOWN * len(found)
@@ -152,19 +170,21 @@ class Speller:
     def _is_strange(self, word: str) -> bool:
         if word in self._own:
             return False
-        is_english = english().get(word.partition("'")[0], COMMON) < COMMON
-        return not is_english or word in other_languages()
+        return not self._is_word(word.partition("'")[0]) or word in other_languages()
 
     def _is_known(self, word: str) -> bool:
         plain = _plain(word)
         if not LEAST_LETTERS <= len(plain) <= MOST_LETTERS or not plain.isascii():
             return True
         stem = plain.partition("'")[0]
-        ranks = english()
-        return (
-            any(each in self._own or ranks.get(each, COMMON) < COMMON for each in (plain, stem))
-            or stem.removesuffix("s") in self._own
-        )
+        own = self._own
+        return plain in own or self._is_word(stem) or stem.removesuffix("s") in own
+
+    def _is_word(self, word: str) -> bool:
+        """Return whether a word, or what it negates, is English or of the index."""
+        if word in self._own or _is_english(word):
+            return True
+        return any(rest in self._own or _is_english(rest) for rest in _negated(word))
 
     def _correction(self, word: str) -> str | None:
         if word not in self._known:
@@ -206,6 +226,21 @@ class Speller:
         return None if best is None else best[1]
 
 
+def _is_english(word: str) -> bool:
+    return english().get(word, COMMON) < COMMON
+
+
+def _is_name(match: re.Match[str]) -> bool:
+    """Return whether a word is written as a name is, and does not begin the text."""
+    return match.start() > 0 and match[0][0].isupper() and not match[0].isupper()
+
+
+def _negated(word: str) -> list[str]:
+    """Return what a word negates by its first letters: "uncancel", "deregister"."""
+    rests = [word.removeprefix(prefix) for prefix in NEGATING if word.startswith(prefix)]
+    return [rest for rest in rests if len(rest) >= LEAST_STEM]
+
+
 def count_words(texts: Iterable[str]) -> Counter[str]:
     """Return how often texts have each word."""
     counts: Counter[str] = Counter()
@@ -237,18 +272,21 @@ def is_common(text: str) -> bool:
 @functools.cache
 def other_languages() -> frozenset[str]:
     """Return frequent words of other languages."""
-    text = files("rejoinder.text").joinpath("other_languages.txt").read_text(encoding="utf-8")
-    words = {
-        word for line in text.splitlines() if not line.startswith("#") for word in line.split()
-    }
     ranks = english()
-    return frozenset(word for word in words if ranks.get(word, COMMON) >= CERTAINLY_ENGLISH)
+    return frozenset(
+        word
+        for word in _read_words("other_languages.txt")
+        if ranks.get(word, COMMON) >= CERTAINLY_ENGLISH
+    )
 
 
 @functools.cache
 def _long_words() -> tuple[str, ...]:
-    common = itertools.islice(english(), 2 * COMMON)
-    return tuple(word for word in common if len(word) >= LEAST_ENGLISH - 1)
+    return tuple(
+        word
+        for word, rank in english().items()
+        if rank < 2 * COMMON and len(word) >= LEAST_ENGLISH - 1
+    )
 
 
 def _is_code(chunk: str) -> bool:

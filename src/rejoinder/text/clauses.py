@@ -1,0 +1,68 @@
+"""Courtesy in the sentence of a question: "Hi, my name is Kim, where is my parcel, thanks"."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.text.courtesy import has_content, is_courteous, is_thanks, words
+
+LEAST_WORDS = 3  # of what is left of a sentence
+MOST_NAMES = 3  # words of a name
+_EDGES = " ,;:-\u2013\u2014"
+_BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
+_GREETING = match_pattern(
+    r"(?i:(?:hi|hello|hey|hiya|hallo|dear|good (?:morning|afternoon|evening|day)"
+    r"|btw|by the way|quick question)\b[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b)?+\s++)++"
+)
+_NAMING = match_pattern(r"(?i:(?:and |so )?+(?:i am|i'm|this is|it's|dear)\b)")
+_NAMED = match_pattern(
+    rf"(?i:(?:and |so )?+my name(?: is|'s))(?:\s++\S++){{1,{MOST_NAMES}}}+\s*+\Z"
+)
+
+
+def without_courtesy(sentence: str) -> str:
+    """Return a sentence without what is courteous at its beginning and its end.
+
+    These are clauses between commas or dashes: courtesy in front, thanks behind; and a greeting
+    without a comma. A sentence of which less than three words would be left stays as it is.
+    """
+    clauses = _clauses(sentence)
+    while len(clauses) > 1 and _is_courtesy(clauses[0], is_courteous):
+        del clauses[0]
+    if len(clauses) > 2 and _is_name(clauses[-1]) and _is_courtesy(clauses[-2], is_thanks):
+        del clauses[-1]
+    while len(clauses) > 1 and _is_courtesy(clauses[-1], is_thanks):
+        del clauses[-1]
+    rest = "".join(clauses).strip(_EDGES)
+    if greeting := _GREETING.match(rest):
+        rest = rest[greeting.end() :]
+    if len(rest) == len(sentence.strip(_EDGES)):
+        return sentence
+    return rest if len(words(rest)) >= LEAST_WORDS and has_content(rest) else sentence
+
+
+def _clauses(sentence: str) -> list[str]:
+    """Return the clauses of a sentence, each with the break behind it."""
+    ends = [match.end() for match in _BREAK.finditer(sentence)]
+    return [sentence[start:end] for start, end in itertools.pairwise([0, *ends, len(sentence)])]
+
+
+def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
+    """Return whether a clause is courtesy, as `judge` says, or says a name, or both."""
+    if judge(clause) or _NAMED.match(clause):
+        return True
+    given = _NAMING.match(clause)
+    if given and _is_name(clause[given.end() :]):
+        return True
+    said = clause.split()
+    lower = list(itertools.takewhile(lambda word: not has_content(word), said))
+    return judge(" ".join(lower)) and _is_name(" ".join(said[len(lower) :]))
+
+
+def _is_name(clause: str) -> bool:
+    """Return whether a clause is one to three capitalised words."""
+    said = [word.strip(_EDGES + ".!") for word in clause.split()]
+    said = [word for word in said if word]
+    return 0 < len(said) <= MOST_NAMES and all(word[0].isupper() for word in said)
