@@ -105,10 +105,10 @@ def is_closing(line: str) -> bool:
 
 def is_formula(line: str) -> bool:
     """Return whether a line is a formula that closes mails, and thanks nobody."""
-    return any(map(_is_formula, _without_names(line))) and not is_thanks(line)
+    return any(map(_is_formula, _without_names(line))) and not says_thanks(line)
 
 
-def is_thanks(line: str) -> bool:
+def says_thanks(line: str) -> bool:
     """Return whether a line thanks somebody."""
     return _THANKS.search(line) is not None
 

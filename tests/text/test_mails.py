@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.mails import clean_mail, own_text
+from rejoinder.text.mails import clean_mail, own_text
 
 ASKED = "Where is the key to room nine?"
 
@@ -38,6 +38,7 @@ def test_a_greeting_with_a_request_stays(line):
         "DEAR SIR OR MADAM,",
         "Attn Mr. Ortega",
         "Hi please help me",
+        "Hi can you help me please",
         "Ortega,\n",
         "Mrs. Li,\n",
     ],

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import itertools
 
-from rejoinder.mail_courtesy import (
+from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.text.courtesy import asks, has_content, words
+from rejoinder.text.mail_courtesy import (
     FIRST_PERSON,
     is_addressee,
     is_closing,
     is_formula,
     is_name,
     is_salutation,
-    is_thanks,
+    says_thanks,
 )
-from rejoinder.mail_marks import MAX_MARK, is_program_line, without_marks
-from rejoinder.mail_quotes import DELIMITER, introduces_quote, mail_lines, newest_text, text_below
-from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.courtesy import asks, has_content, words
+from rejoinder.text.mail_marks import MAX_MARK, is_program_line, without_marks
+from rejoinder.text.mail_quotes import (
+    DELIMITER,
+    introduces_quote,
+    mail_lines,
+    newest_text,
+    text_below,
+)
 
 MAX_SIGNATURE_LINES = 12  # below a closing
 MAX_SIGNATURE_WORDS = 12  # of such a line
@@ -82,14 +88,14 @@ def _points_below(text: str) -> bool:
 
     Contact forms say that a message was received or submitted. Names say nothing.
     """
-    said = words(text)
-    if len(said) > MAX_POINTER or is_thanks(text):
+    listed = text.split()
+    if len(listed) > MAX_POINTER or says_thanks(text):
         return False
+    said = words(text)
     is_forward = not _FORWARDS.isdisjoint(said)
     is_form = not _FORMS.isdisjoint(said) and not _ARRIVALS.isdisjoint(said)
     if not is_forward and (not is_form or not _DENIED.isdisjoint(said)):
         return False
-    listed = text.split()
     small = words(" ".join(word for word in listed[1:] if word[0].islower()))
     pointing = _FORWARDS | _FORMS | _ARRIVALS | _ABOUT_MAILS
     others = [word for word in (*words(listed[0]), *small) if word not in pointing]
@@ -192,7 +198,7 @@ def _may_sign(line: str, above: int, first: int) -> bool:
     """
     if line in _DASHES:
         return above > 0 or line.startswith("--")
-    return is_closing(line) and (above > first or not is_thanks(line))
+    return is_closing(line) and (above > first or not says_thanks(line))
 
 
 def _signature_end(lines: list[str], said: list[bool], start: int) -> int:
@@ -209,7 +215,7 @@ def _signature_end(lines: list[str], said: list[bool], start: int) -> int:
             continue
         if _is_added(line):
             return number
-        if said[number] or (is_thanks(lines[start]) and _is_sentence(line)):
+        if said[number] or (says_thanks(lines[start]) and _is_sentence(line)):
             return number if signed and not lines[number - 1] else start
         if signed == MAX_SIGNATURE_LINES or (needs_name and not signed and not _signs(line)):
             return start
