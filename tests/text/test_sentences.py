@@ -25,6 +25,7 @@ def test_a_short_form_ends_a_sentence_before_a_new_one(sentences):
     "text",
     [
         "It is no. 12 in the list.",
+        "It is in room no. C7 there.",
         "I came on 4 Oct. by train.",
         "I came on Oct. 4 by train.",
         "Be there at 9 a.m. on Monday.",

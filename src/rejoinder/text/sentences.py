@@ -40,7 +40,8 @@ def split_sentences(text: str) -> list[str]:
     for paragraph in map(_with_blanks, _paragraphs(text)):
         start = 0
         for match in _END.finditer(paragraph):
-            is_number = _NUMBER.fullmatch(paragraph[start : match.start()][:4]) is not None
+            number = paragraph[start : min(start + 4, match.start())]
+            is_number = _NUMBER.fullmatch(number) is not None
             if is_number or _is_abbreviated(paragraph, start, match):
                 continue
             found.append(paragraph[start : match.end()].strip())
@@ -56,7 +57,8 @@ def _is_abbreviated(paragraph: str, start: int, end: re.Match[str]) -> bool:
     following = paragraph[end.end() : end.end() + 1]
     if word in _BEFORE_DIGITS:
         is_day = first > start + 1 and paragraph[first - 2].isdigit()
-        return following.isdigit() or (is_day and not following.isupper())
+        is_number = any(letter.isdigit() for letter in paragraph[end.end() : end.end() + 2])
+        return is_number or (is_day and not following.isupper())
     return word in _BEFORE_ALL or (word in _BEFORE_SMALL and not following.isupper())
 
 
