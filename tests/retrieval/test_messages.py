@@ -179,8 +179,16 @@ def test_two_questions_have_two_answers(index):
     assert [each.also for each in found] == [False, True, False]
     assert "also" not in found[0].to_json()
     assert found[1].to_json()["also"] is True
-    for one in ("When do you open?", "Hello! When do you open?", BEFORE + "When do you open?" + AFTER):
+    for one in ("When do you open?", "Hello! When do you open?", "Hello where is, when do you open?", BEFORE + "When do you open?" + AFTER):
         assert not any(each.also for each in index.search([[one]], 3, ANY_SCORE)[0])
+
+
+@pytest.mark.parametrize("courteous", ["Hi, my name is Kim, {}, thanks", "hello there {}", "Good morning, {}"])
+def test_courtesy_around_a_question_changes_neither_reply_nor_score(index, courteous):
+    question = "when do you open"
+    [[alone], [found]] = index.search([[question], [courteous.format(question)]], 1, ANY_SCORE, why=True)
+    assert (found.text, found.score) == (alone.text, pytest.approx(alone.score, abs=1e-6))
+    assert found.why.sentence == question
 
 
 def test_notes_say_how_a_message_was_read(index):

@@ -31,7 +31,9 @@ ALSO_SCORE = 0.1
 
 
 def penalties(texts: Sequence[str]) -> list[float]:
-    """Return what is taken from the scores of each part of a message; nothing if it has one."""
+    """Return what is taken from the scores of each part of a message; nothing of one sentence's."""
+    if len(_sentences(texts)) < 2:
+        return [0.0] * len(texts)
     own = PENALTY * math.log2(len(texts))
     asking = [asks(text) for text in texts]
     telling = TELLING_PENALTY if any(asking) else 0.0
@@ -77,14 +79,20 @@ def _also(
     best: Positions,
 ) -> frozenset[int]:
     """Return the candidates that surely answer another sentence than the best one does."""
-    others = set()
-    for (numbers, scores), own, text in zip(found, less, texts, strict=True):
-        is_whole = all(each in text for each in texts)
-        if is_whole or not len(numbers) or numbers[0] in best:
-            continue
-        if scores[0] - own >= ALSO_SCORE:
-            others.add(int(numbers[0]))
-    return frozenset(others)
+    parts = _sentences(texts)
+    if len(parts) < 2:
+        return frozenset()
+    firsts = {
+        int(found[part][0][0])
+        for part in parts
+        if len(found[part][0]) and found[part][1][0] - less[part] >= ALSO_SCORE
+    }
+    return frozenset(firsts.difference(best.tolist()))
+
+
+def _sentences(texts: Sequence[str]) -> list[int]:
+    """Return which parts of a message are not all of it; one is a sentence without its courtesy."""
+    return [part for part, text in enumerate(texts) if not all(each in text for each in texts)]
 
 
 @dataclass(frozen=True, slots=True)
