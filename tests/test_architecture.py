@@ -32,7 +32,8 @@ ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 # Left to right: a room imports only from the groups to its left. Rooms of one group do not know
 # each other.
 GROUPS = [
-    ("text", "corpora"),
+    ("text",),
+    ("corpora",),
     ("networks",),
     ("encoders",),
     ("evaluation", "stores"),

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
-from rejoinder.mails import clean_mail
 from rejoinder.text.clauses import without_courtesy
 from rejoinder.text.courtesy import has_content
 from rejoinder.text.emoji import read_emoji
+from rejoinder.text.mails import clean_mail
 from rejoinder.text.sentences import split_sentences
 from rejoinder.text.spelling import Correction, Speller
 

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from rejoinder.patterns import search_pattern
+import re
+
+from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.text.courtesy import asks, has_content
 
 MAX_WORDS = 40
 """Of a sentence; a longer one is cut at commas and conjunctions, or else anywhere."""
 LEAST_PIECE = 6  # words between two such cuts
+LONGEST_SUFFIX = 4  # letters of "Js" or "html"
 WRAPPED = 50  # letters of a line from which the next one goes on with its sentence
 
 _END = search_pattern(r"(?<=[.!?\u2026\u3002\uff1f\uff01])[\"')\u201d\u2019]{0,3}+(?<!\s)\s++")
-_SHORT_FORMS = """
-mr. mrs. ms. dr. prof. st. no. nr. tel. vs. e.g. i.e. etc. approx. ca. inc. ltd. co. p.s. jan. feb.
-mar. apr. jun. jul. aug. sep. sept. oct. nov. dec. a.m. p.m. u.s. u.k. eg. ie.
+_GLUED = search_pattern(  # two sentences without a blank, no address and no number
+    r"(?<![\w@/.=-])([^\W\d_]{1,30})(?:([!?])(?=[^\W\d_]{1,30}(?![\w@/=]))"
+    r"|\.(?=([^\W\d_]{1,30})(?![\w@/=-]|\.\w)))"
+)
+_BULLET = match_pattern(r"(?:[-*+\u2022\u00b7\u25aa\u25e6\u2023\u2013\u2014]|\d{1,2}[.)])[ \t]")
+_NUMBER = match_pattern(r"\d{1,2}\.")  # of an item
+_NAMING = """
+mr. mrs. ms. dr. prof. st. vs. e.g. i.e. eg. ie. co. p.s. u.s. u.k.
 sr. sra. srta. dra. sig. bzw. z.b. d.h. evtl. ggf. mme. mlle. p.ej.
 """
+_NUMBERING = "no. nr. jan. feb. mar. apr. jun. jul. aug. sep. sept. oct. nov. dec."
+_JOINING = "tel. etc. approx. ca. inc. ltd. a.m. p.m."
 _LINKS = "and but so because then also however or which while"
-_ABBREVIATIONS = frozenset(_SHORT_FORMS.split())
+_BEFORE_ALL = frozenset(_NAMING.split())
+_BEFORE_DIGITS = frozenset(_NUMBERING.split())
+_BEFORE_SMALL = frozenset(_JOINING.split())
 _ENDS = (".", "!", "?", "\u2026", ":", ";", ",")
 _CONJUNCTIONS = frozenset(_LINKS.split())
 
@@ -24,11 +37,12 @@ _CONJUNCTIONS = frozenset(_LINKS.split())
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text, none of more than `MAX_WORDS` words."""
     found: list[str] = []
-    for paragraph in _paragraphs(text):
+    for paragraph in map(_with_blanks, _paragraphs(text)):
         start = 0
         for match in _END.finditer(paragraph):
-            piece = paragraph[start : match.start()]
-            if piece.rpartition(" ")[2].lower() in _ABBREVIATIONS:
+            number = paragraph[start : min(start + 4, match.start())]
+            is_number = _NUMBER.fullmatch(number) is not None
+            if is_number or _is_abbreviated(paragraph, start, match):
                 continue
             found.append(paragraph[start : match.end()].strip())
             start = match.end()
@@ -36,13 +50,46 @@ def split_sentences(text: str) -> list[str]:
     return [piece for sentence in found if sentence for piece in _cut(sentence)]
 
 
+def _is_abbreviated(paragraph: str, start: int, end: re.Match[str]) -> bool:
+    """Return whether a stop is that of an abbreviation, by what stands around it."""
+    first = paragraph.rfind(" ", start, end.start()) + 1
+    word = paragraph[max(first, start) : end.start()].lower()
+    following = paragraph[end.end() : end.end() + 1]
+    if word in _BEFORE_DIGITS:
+        is_day = first > start + 1 and paragraph[first - 2].isdigit()
+        is_number = any(letter.isdigit() for letter in paragraph[end.end() : end.end() + 2])
+        return is_number or (is_day and not following.isupper())
+    return word in _BEFORE_ALL or (word in _BEFORE_SMALL and not following.isupper())
+
+
+def _with_blanks(paragraph: str) -> str:
+    """Return a paragraph with a blank between sentences that were typed without one."""
+    return _GLUED.sub(_with_blank, paragraph)
+
+
+def _with_blank(match: re.Match[str]) -> str:
+    """Return the last word of a sentence with a blank, or "Node." of Node.Js as it is.
+
+    A word that begins a sentence asks or says nothing by itself. Another one is longer than names
+    of domains and of kinds of files are, and a small letter begins the word before.
+    """
+    before, mark, following = match[1], match[2], match[3]
+    if mark:
+        is_end = match.string[match.end()].isupper()
+    else:
+        is_first = asks(following) or not has_content(following)
+        is_long = len(following) > LONGEST_SUFFIX and before[0].islower()
+        is_end = following[0].isupper() and (is_first or is_long)
+    return f"{match[0]} " if is_end and before[-1].islower() else match[0]
+
+
 def _paragraphs(text: str) -> list[str]:
-    """Return the lines of a text, those of a wrapped paragraph as one."""
+    """Return the lines of a text, those of a wrapped paragraph as one, of a list one by one."""
     joined: list[str] = []
     is_open = False  # the line before goes on
     for raw in text.split("\n"):
         line = raw.strip()
-        if is_open and line:
+        if is_open and line and _BULLET.match(line) is None:
             joined[-1] += " " + line
         elif line:
             joined.append(line)

@@ -6,7 +6,7 @@ import pytest
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
-from rejoinder.mails import clean_mail
+from rejoinder.text.mails import clean_mail
 
 QUESTION = "Hi,\n\nwhere is my parcel?\n\nBest regards,\nAnna Smith\nTel. +49 30 1234567"
 RULE = "_" * 32
@@ -82,11 +82,6 @@ ANSWERS = {
         "Kyllä.",
     ),
     "Outlook, a rule": (f"Yes.\n{RULE}\nFrom: Anna <anna@a.org>\nSent: Monday\nSubject: Parcel\n\nWhere?", "Yes."),
-    "Gmail, forwarded": (
-        "See below.\n\n---------- Forwarded message ---------\nFrom: Anna <anna@a.org>\n"
-        "Date: Tue, Mar 12, 2024 at 9:00 AM\nSubject: Parcel\nTo: <help@shop.org>\n\nWhere is it?",
-        "See below.",
-    ),
     "a marker at the end": ("Yes.\n\n-----Original-Nachricht-----", "Yes."),
     "between quotes": ("> Where is my parcel?\nOn its way.\n> And the other?\nTomorrow.", "On its way.\nTomorrow."),
     "a title between hyphens": ("First.\n\n--- Delivery ---\n\nTomorrow.", "First.\n\n--- Delivery ---\n\nTomorrow."),
@@ -111,6 +106,18 @@ def test_a_mail_that_only_quotes_or_signs_is_counted(read, answer):
     assert examples == []
     assert reading.dropped == {"mails without a text of their own": 1}
     assert clean_mail(answer) == answer.strip()
+
+
+FORWARD = (
+    "---------- Forwarded message ---------\nFrom: Anna <anna@a.org>\n"
+    "Date: Tue, Mar 12, 2024 at 9:00 AM\nSubject: Parcel\nTo: <help@shop.org>\n\nWhere is it?"
+)
+
+
+def test_a_forwarded_mail_is_another_author_s_and_what_a_customer_means(read):
+    answer = f"See below.\n\n{FORWARD}"
+    assert read(answer)[0] == [("where is my parcel?", "See below.")]
+    assert clean_mail(answer) == "Where is it?"
 
 
 def test_eml_files_are_read_like_an_mbox_file_and_redacted(read):

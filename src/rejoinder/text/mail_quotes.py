@@ -13,6 +13,7 @@ import re
 
 from rejoinder.patterns import match_pattern
 
+DELIMITER = "-- "  # above a signature, by its standard
 MAX_QUOTE_LINES = 150  # lines of a mail that may begin a quoted mail
 MAX_QUOTE_LINE = 300  # letters of these with the lines that follow
 _LANGUAGES = ["en", "de", "fr", "it", "es", "nl", "da", "sv", "pl", "cs", "ja", "ko", "zh"]
@@ -22,7 +23,9 @@ _ORIGINAL = "-----"  # Original Message
 _RULE = frozenset("_-")
 _RULE_LENGTH = 32
 _MAX_MARKER = 60  # letters of a line that says that a mail follows
-_MARKER = match_pattern(r"-{3,10} ?(?:[^-\n]|-(?!-)){3,40} ?-{3,10}")  # in any language
+_MARKER = match_pattern(  # in any language, and of Apple's program
+    r"-{3,10} ?(?:[^-\n]|-(?!-)){3,40} ?-{3,10}|(?i:begin forwarded message):"
+)
 _INTRODUCTION = match_pattern(
     r"(?i)(?=[^\n]{0,100}(?:\b(?:19|20)\d\d\b|\b\d\d?[./-]\d))"  # a date, in the first line
     r"(?=[^\n]{0,120}\b\d\d?[:.h]\d\d\b)"  # a time
@@ -33,9 +36,38 @@ _INTRODUCTION = match_pattern(
 )
 
 
+def mail_lines(text: str) -> list[str]:
+    """Return the stripped lines of a mail; the delimiter of a signature keeps its blank."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [line if line == DELIMITER else line.strip() for line in lines]
+
+
 def newest_text(text: str) -> str:
     """Return the text of a mail above the first mail that it quotes."""
-    lines = _without_rules([line.strip() for line in text.replace("\r\n", "\n").split("\n")])
+    lines = _without_rules(mail_lines(text))
+    above = _without_markers(lines[: _quote_begin(lines)])
+    return "\n".join(above).strip("\n") or "\n".join(lines).strip("\n")
+
+
+def text_below(text: str) -> str:
+    """Return the text of the first mail that a mail quotes below its own, without a header."""
+    lines = _without_rules(mail_lines(text))
+    first = _quote_begin(lines)
+    quoted = lines[first:]
+    begin = next((number for number, line in enumerate(quoted) if not _is_marker(line)), 0)
+    while begin < len(quoted) and _is_header(quoted[begin]):
+        begin += 1
+    below = quoted[begin:] if any(quoted[begin:]) else quoted
+    return "\n".join(line.lstrip("> ") for line in below).strip("\n")
+
+
+def _is_header(line: str) -> bool:
+    """Return whether a line is a field of a header, or ends an introduction."""
+    return _FIELD.match(line) is not None or line.endswith((":", "\uff1a"))
+
+
+def _quote_begin(lines: list[str]) -> int:
+    """Return the line at which the first mail that is quoted below a text begins, or the end."""
     ends = [line.endswith((":", "\uff1a")) for line in lines]
     tried = 0
     after = 0  # the header of a mail that is nothing but a quoted one
@@ -53,12 +85,11 @@ def newest_text(text: str) -> str:
             break
         match = _headers().match("\n".join(shown)[:MAX_QUOTE_LINE])
         is_quote = match is not None or introduces_quote(shown) or _marks(shown)
-        above = "\n".join(_without_markers(lines[:number])).strip() if is_quote else ""
-        if above:
-            return above
+        if is_quote and any(_without_markers(lines[:number])):
+            return number
         if match:
             after = number + max(1, match[0].count("\n"))
-    return "\n".join(_without_markers(lines)).strip() or "\n".join(lines).strip()
+    return len(lines)
 
 
 def introduces_quote(lines: list[str]) -> bool:

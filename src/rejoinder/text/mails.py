@@ -1,0 +1,272 @@
+"""What a customer wrote in a mail, without what a mail program or habit put around it.
+
+Removed are quoted lines and mails, marks of mail programs and help desks, salutations, closings
+with the signatures below them, and disclaimers. What asks or speaks of the customer stays.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.text.courtesy import asks, has_content, words
+from rejoinder.text.mail_courtesy import (
+    FIRST_PERSON,
+    is_addressee,
+    is_closing,
+    is_formula,
+    is_name,
+    is_salutation,
+    says_thanks,
+)
+from rejoinder.text.mail_marks import MAX_MARK, is_program_line, without_marks
+from rejoinder.text.mail_quotes import (
+    DELIMITER,
+    introduces_quote,
+    mail_lines,
+    newest_text,
+    text_below,
+)
+
+MAX_SIGNATURE_LINES = 12  # below a closing
+MAX_SIGNATURE_WORDS = 12  # of such a line
+MAX_POINTER = 15  # words of a text that points to a mail below it
+MIN_SENTENCE = 3  # words of a line in small letters
+
+_WROTE = match_pattern(  # "On Mon, 3 May 2026, a shop", of which the next line ends with a colon
+    r"(?i)(?:on|am|le|el|il|op|em|den|dnia|dne) [^\n]{0,80}\d[^\n]{0,120}(?<![.!?])"
+)
+_DASHES = frozenset({DELIMITER, "--", "\u2014", "__", "___", "----"})
+_POSTSCRIPT = match_pattern(r"(?i)(?:p\. ?){1,2}s\b|p{1,2}s\b")
+_SENTENCE_END = search_pattern(r"[.!?\u2026][ \t]")
+_FORWARDS = frozenset(["fyi", "fw", "fwd", "forwarded", "forwarding", "below"])
+_FORMS = frozenset(["form", "website", "site"])
+_ARRIVALS = frozenset(["received", "new", "submitted", "submission", "enquiry", "inquiry"])
+_ABOUT_MAILS = frozenset(
+    ["see", "sent", "via", "through", "following", "attached", "web", "page", "online"]
+)
+_DENIED = frozenset(["no", "not", *FIRST_PERSON])
+_DISCLAIMER = search_pattern(
+    r"(?i)confidentiality (?:notice|note)|legal (?:notice|disclaimer)|\bdisclaimer:"
+    r"|(?:this|the) (?:e-?mail|message|communication|information (?:contained )?in this"
+    r" (?:e-?mail|message))\b[^.\n]{0,120}\b(?:confidential|privileged|intended (?:only|solely))"
+    r"|if you (?:are not the intended|have received this (?:e-?mail|message) in error)"
+    r"|consider the environment before printing"
+)
+
+
+def clean_mail(text: str) -> str:
+    """Return what a message says by itself; of one line, only a closing at its end is left out.
+
+    Where nothing is left, the text stays. Where what is left only points to the mail below it, as
+    that of a contact form, this mail is read.
+    """
+    text = without_marks(text)
+    if "\n" not in text and "\r" not in text:
+        return _without_closing(text)
+    own = _own_text(text)
+    if own and _points_below(own):
+        own = _own_text(text_below(text)) or own
+    return own or text.strip()
+
+
+def own_text(mail: str) -> str:
+    """Return what a mail says by itself; an empty text for one that only quotes or signs."""
+    return _own_text(without_marks(mail))
+
+
+def _own_text(text: str) -> str:
+    lines = [line for line in mail_lines(text) if not is_program_line(line)]
+    lines = _own_lines(lines)
+    lines = _without_disclaimers(lines)
+    lines = _without_salutation(_without_signatures(lines))
+    return _without_closing("\n".join(lines).strip())
+
+
+def _points_below(text: str) -> bool:
+    """Return whether a text says no more than that a mail follows: "FYI", "see below".
+
+    Contact forms say that a message was received or submitted. Names say nothing.
+    """
+    listed = text.split()
+    if len(listed) > MAX_POINTER or says_thanks(text):
+        return False
+    said = words(text)
+    is_forward = not _FORWARDS.isdisjoint(said)
+    is_form = not _FORMS.isdisjoint(said) and not _ARRIVALS.isdisjoint(said)
+    if not is_forward and (not is_form or not _DENIED.isdisjoint(said)):
+        return False
+    small = words(" ".join(word for word in listed[1:] if word[0].islower()))
+    pointing = _FORWARDS | _FORMS | _ARRIVALS | _ABOUT_MAILS
+    others = [word for word in (*words(listed[0]), *small) if word not in pointing]
+    return not has_content(" ".join(others))
+
+
+def _own_lines(lines: list[str]) -> list[str]:
+    """Return the lines that are not quoted: those above a quoted mail, else those below it."""
+    first = next((number for number, line in enumerate(lines) if line.startswith(">")), None)
+    if first is None:
+        return newest_text("\n".join(lines)).split("\n")
+    own = list(filter(None, _unquoted(lines[: first + 1])))
+    below = _unquoted(lines[first:])
+    if not own or (any(below) and all(map(is_salutation, own))):
+        return below
+    return _unquoted(newest_text("\n".join(lines)).split("\n"))
+
+
+def _unquoted(lines: list[str]) -> list[str]:
+    """Return lines without those that are quoted, and without those that introduce them."""
+    kept: list[str] = []
+    is_quoted = False
+    for line in lines:
+        was_quoted = is_quoted
+        is_quoted = line.startswith(">")
+        if not is_quoted:
+            kept.append(line)
+        elif not was_quoted:
+            _drop_header(kept)
+    return kept
+
+
+def _drop_header(lines: list[str]) -> None:
+    """Remove the last lines if they say whose the quoted lines below are."""
+    end = len(lines)
+    while end and not lines[end - 1]:
+        end -= 1
+    if not end or not lines[end - 1].endswith((":", "\uff1a")):
+        return
+    first = lines[end - 2] if end > 1 else ""
+    is_wrapped = _WROTE.fullmatch(first) is not None or introduces_quote([first, lines[end - 1]])
+    del lines[end - 2 if is_wrapped else end - 1 :]
+
+
+def _without_disclaimers(lines: list[str]) -> list[str]:
+    """Return lines without the paragraphs that are disclaimers, unless the first one is."""
+    kept: list[str] = []
+    for is_text, grouped in itertools.groupby(lines, bool):
+        paragraph = list(grouped)
+        if not is_text or not any(kept) or not _is_disclaimer(paragraph):
+            kept.extend(paragraph)
+    return kept
+
+
+def _is_disclaimer(paragraph: list[str]) -> bool:
+    """Return whether a paragraph is a disclaimer; none asks, and none says "I"."""
+    if _DISCLAIMER.search(paragraph[0]) is None:
+        return False
+    text = " ".join(paragraph)
+    return "?" not in text and "i" not in words(text)
+
+
+def _without_signatures(lines: list[str]) -> list[str]:
+    """Return lines without closings and delimiters that have a signature below them."""
+    texts = [line for line in lines if line]
+    first = 1 if texts and is_salutation(texts[0]) else 0  # line that says something
+    said = _said_lines(lines)
+    asked = [number for number, line in enumerate(lines) if line.endswith("?") or _is_added(line)]
+    last_asked = asked[-1] if asked else -1
+    kept: list[str] = []
+    above = 0  # lines that are not blank
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if line == DELIMITER and number > last_asked:
+            break
+        end = _signature_end(lines, said, number) if _may_sign(line, above, first) else number
+        if end == number:
+            kept.append(line)
+            above += bool(line)
+            end += 1
+        number = end
+    return kept
+
+
+def _said_lines(lines: list[str]) -> list[bool]:
+    """Return which lines say something where they stand below a closing; no disclaimer does."""
+    said: list[bool] = []
+    is_legal = False
+    for line in lines:
+        is_legal = bool(line) and (is_legal or _is_disclaimer([line]))
+        said.append(bool(line) and not is_legal and _is_said(line))
+    return said
+
+
+def _may_sign(line: str, above: int, first: int) -> bool:
+    """Return whether a signature may stand below a line.
+
+    Thanks are no closing where nothing but a salutation stands above them.
+    """
+    if line in _DASHES:
+        return above > 0 or line.startswith("--")
+    return is_closing(line) and (above > first or not says_thanks(line))
+
+
+def _signature_end(lines: list[str], said: list[bool], start: int) -> int:
+    """Return where a mail goes on below a signature; `start` if none is there.
+
+    Only a formula is enough by itself. Below other lines a signature begins with a name. A mail
+    goes on at a postscript, or behind a blank line, with what is said by its author.
+    """
+    needs_name = not is_formula(lines[start])
+    signed = 0  # lines
+    for number in range(start + 1, len(lines)):
+        line = lines[number]
+        if not line:
+            continue
+        if _is_added(line):
+            return number
+        if said[number] or (says_thanks(lines[start]) and _is_sentence(line)):
+            return number if signed and not lines[number - 1] else start
+        if signed == MAX_SIGNATURE_LINES or (needs_name and not signed and not _signs(line)):
+            return start
+        signed += 1
+    return len(lines)
+
+
+def _signs(line: str) -> bool:
+    """Return whether a line may be the first one of a signature."""
+    return len(line.split()) == 1 or is_name(line) or is_closing(line)
+
+
+def _is_added(line: str) -> bool:
+    """Return whether a line is a postscript."""
+    return _POSTSCRIPT.match(line) is not None
+
+
+def _is_said(line: str) -> bool:
+    """Return whether a line below a closing says something, unlike names, offices and numbers.
+
+    "Can" may be a name, too.
+    """
+    listed = line.split()
+    is_asked = asks(line) and (line.endswith("?") or not is_name(line))
+    if len(listed) > MAX_SIGNATURE_WORDS or is_asked or not FIRST_PERSON.isdisjoint(words(line)):
+        return True
+    plain = [word for word in listed if word.strip(",.;:!").isalpha()]
+    return line[0].islower() and len(plain) >= MIN_SENTENCE and has_content(line)
+
+
+def _is_sentence(line: str) -> bool:
+    """Return whether a line below thanks is a sentence: thanks do not always close a mail."""
+    return line.endswith((".", "!")) and len(line.split()) > MIN_SENTENCE
+
+
+def _without_salutation(lines: list[str]) -> list[str]:
+    """Return lines without a first one that only greets, or names who is meant above a blank."""
+    first = next((number for number, line in enumerate(lines) if line), None)
+    if first is None or not any(lines[first + 1 :]):
+        return lines
+    is_left_out = is_salutation(lines[first]) or (
+        not lines[first + 1] and is_addressee(lines[first])
+    )
+    return lines[first + 1 :] if is_left_out else lines
+
+
+def _without_closing(text: str) -> str:
+    """Return a text without a closing and names, or a phone's mark, behind its last sentence."""
+    start = max(len(text) - MAX_MARK, text.rfind("\n") + 1)
+    for end in _SENTENCE_END.finditer(text, start):
+        rest = text[end.end() :].strip()
+        if is_program_line(rest) or (is_closing(rest) and has_content(rest)):
+            return text[: end.end()].rstrip()
+    return text

@@ -1,0 +1,224 @@
+"""Mails cleaned of greetings, closings and marks, and what looks like these and is a request."""
+
+import pytest
+
+from rejoinder.text.mails import clean_mail, own_text
+
+ASKED = "Where is the key to room nine?"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Hi refund the shoes please",
+        "hello the lamp flickers",
+        "Hey where my parcel at",
+        "Hi I need an invoice",
+        "good morning change my address",
+        "Hi broken lamp, broken plug,",
+        "HI REFUND MY SHOES",
+        "Hi do you have Legos",
+        "Evening Classes",
+    ],
+)
+def test_a_greeting_with_a_request_stays(line):
+    assert clean_mail(f"{line}\nThe order is A-77") == f"{line}\nThe order is A-77"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Hi all in the service team,",
+        "Dear Ms. Li and Mr. Ortega of Lamp House Ltd.,",
+        "Hello again Anna",
+        "hi anna,",
+        "Evening all!",
+        "Hi there -",
+        "Dear customer service people",
+        "DEAR SIR OR MADAM,",
+        "Attn Mr. Ortega",
+        "Hi please help me",
+        "Hi can you help me please",
+        "Ortega,\n",
+        "Mrs. Li,\n",
+    ],
+)
+def test_a_salutation_is_left_out(line):
+    assert clean_mail(f"{line}\n{ASKED}") == ASKED
+
+
+def test_a_list_does_not_begin_with_a_name():
+    text = "Lamps,\nPlugs,\nshades: where are they?"
+    assert clean_mail(text) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "External monitors flicker with your dock.",
+        "External: is that a word for guests",
+        "[External] Do you sell lamps?",
+        "External mail boxes are full",
+        "Sent from my old address, this never came back.",
+        "Sent with the parcel was a broken lamp",
+        "Sent by mail, the lamp broke.",
+        "Sent from my phone yesterday but nobody answered",
+        "Sent from my phone, sorry I lost the lamp",
+        "Caution: the lamp is hot, it says. Is it?",
+    ],
+)
+def test_what_a_customer_writes_is_no_mark_of_a_program(line):
+    text = f"{line}\nThe order is A-77."
+    assert clean_mail(text) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[EXTERNAL]",
+        "External e-mail",
+        "External sender: do not click links.",
+        "[External] CAUTION: This mail comes from outside of the firm.",
+        "CAUTION: This email originated from outside of the organization. Do not open attachments.",
+        "This message originated outside your firm",
+        "Sent from my phone",
+        "Sent from a mobile device, please excuse typos.",
+        "sent from my ipad",
+        "Sent via the Samsung Galaxy S21, an AT&T 5G smartphone",
+        "Sent from Mail for Windows 10",
+    ],
+)
+def test_marks_of_programs_are_left_out(line):
+    assert clean_mail(f"{line}\n{ASKED}") == ASKED
+    assert clean_mail(f"{ASKED}\n\n{line}") == ASKED
+
+
+@pytest.mark.parametrize("dashes", ["--", "-- ", "---", "----", "\u2014", "___"])
+@pytest.mark.parametrize(
+    "below",
+    [ASKED, "I need another lamp", "please send another lamp", "The lamp is broken.", "the lamp is broken", "Ann\nmy lamp broke"],
+)
+def test_a_separator_cuts_nothing_off(dashes, below):
+    text = f"Order: A-77\n{dashes}\n{below}"
+    if dashes == "-- " and "?" not in below:
+        assert clean_mail(text) == "Order: A-77"
+    else:
+        assert clean_mail(text) == text
+
+
+@pytest.mark.parametrize("dashes", ["--", "-- ", "----"])
+@pytest.mark.parametrize(
+    "below",
+    ["Ann Li", "Ann Li\nHead of Lamps\nWe light up your home.", "ann", "Lamp House Ltd.\nwww.lamp.example\nTel. 0117 123", ""],
+)
+def test_a_signature_below_dashes_is_left_out(dashes, below):
+    assert clean_mail(f"{ASKED}\n{dashes}\n{below}") == ASKED
+
+
+@pytest.mark.parametrize("closing", ["Best,\nAnn", "Kind regards\nAnn Li\nHead of Lamps", "Thanks\nAnn", "-- \nAnn"])
+@pytest.mark.parametrize("mark", ["PS", "P.S.", "ps:", "PPS -", "P. S."])
+def test_a_postscript_stays(closing, mark):
+    assert clean_mail(f"{ASKED}\n\n{closing}\n\n{mark} the lamp broke.") == f"{ASKED}\n\n{mark} the lamp broke."
+
+
+@pytest.mark.parametrize("below", ["Send me a new one", "please add a plug", "I also lost the plug.", "Do you sell plugs"])
+def test_what_is_said_behind_a_signature_stays(below):
+    assert clean_mail(f"{ASKED}\n\nRegards\nAnn\n\n{below}") == f"{ASKED}\n\n{below}"
+
+
+@pytest.mark.parametrize("thanks", ["Thanks", "thank you.", "Thanks a lot!", "ty", "thx"])
+@pytest.mark.parametrize("below", ["Refund the lamp", "and a plug too", "Can you send it", "Ann bought it from you last week."])
+def test_thanks_in_the_middle_cut_nothing_off(thanks, below):
+    text = f"the lamp broke.\n{thanks}\n{below}"
+    assert clean_mail(text) == text
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "Rgds",
+        "KR,",
+        "Warmly,",
+        "Take good care",
+        "Have a lovely evening!",
+        "Enjoy the weekend",
+        "Many thx",
+        "Lots of love",
+        "Lots of love from rainy Leeds,",
+        "All the best from two fans of your lamps,",
+        "Best wishes to everyone",
+        "Thanks again and have a nice day,",
+        "Looking forward to hearing from you",
+        "Mit freundlichen Gr\u00fc\u00dfen",
+    ],
+)
+def test_closings_are_left_out_with_names_and_offices(closing):
+    assert clean_mail(f"{ASKED}\n\n{closing}\nC. Li & Dan\nHead of Lamps") == ASKED
+    assert clean_mail(f"{ASKED}\n{closing}\nCan Li\nThe Li family\nCustomer since 2001") == ASKED
+
+
+@pytest.mark.parametrize("closing", ["Thx, Dan x", "ta, Ann", "Best, Ann", "Kind regards, Ann Li, 4 Oak Road, Leeds", "Love, Ann and Dan", "Sent from my phone"])
+def test_a_closing_in_the_last_line_is_left_out(closing):
+    assert clean_mail(f"{ASKED} {closing}") == ASKED
+    assert clean_mail(f"The lamp broke.\n{ASKED} {closing}") == f"The lamp broke.\n{ASKED}"
+    assert clean_mail(f"{ASKED}\n\n{closing}") == ASKED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{ASKED} Best, the red one",
+        f"{ASKED} Thanks",
+        f"{ASKED} Love, peace and lamps",
+        f"{ASKED} Sent from the wrong address",
+        "Which lamp is the\nbest\nCan I have one",
+        "I have a lamp. Is it\nyours\nor does it belong to Ann",
+    ],
+)
+def test_other_words_of_closings_stay(text):
+    assert clean_mail(text) == text
+
+
+HEADER = "From: Ann Li <ann@li.example>\nDate: Tue, 12 Mar 2024 09:00\nSubject: Lamp\nTo: shop@lamp.example\n\n"
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "FYI\n\n---------- Forwarded message ---------\n",
+        "Hello Dan,\n\nplease see below.\n\nBest\nEve\n\n-----Original Message-----\n",
+        "fwd\n\nBegin forwarded message:\n\n",
+        "A new enquiry was submitted through the website:\n\n",
+        "You have received a new message via the FitHouse Contact Form.\n\n",
+    ],
+)
+def test_a_text_that_points_to_the_mail_below_is_not_all_that_is_read(above):
+    assert clean_mail(f"{above}{HEADER}Hi,\n\n{ASKED}\n\nRegards\nAnn") == ASKED
+    assert ASKED not in own_text(f"{above}{HEADER}{ASKED}")
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["Thanks!", "The form on your website is not working.", "I look forward to it.", "Thanks for the message below.", "I received it.", "The red one, see below."],
+)
+def test_another_text_above_a_mail_is_all_that_is_read(above):
+    assert clean_mail(f"{above}\n\n{HEADER}{ASKED}") == above
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Is the message that I send to the doctor confidential?",
+        "Can others read it? The e-mail to the doctor should be confidential.",
+        "I want the message to be privileged, as the law says.",
+    ],
+)
+def test_what_asks_about_confidence_is_no_disclaimer(text):
+    assert clean_mail(f"The lamp broke.\n\n{text}") == f"The lamp broke.\n\n{text}"
+    assert clean_mail(f"The lamp broke.\nThanks\n{text}").endswith(text)
+
+
+def test_a_disclaimer_is_left_out():
+    text = "This message is confidential and may be privileged.\nPlease delete it."
+    assert clean_mail(f"{ASKED}\n\n{text}") == ASKED
+    assert clean_mail(f"{ASKED}\n\nBest\nAnn\n{text}") == ASKED

@@ -1,0 +1,83 @@
+"""Sentences of a message: where one ends, and where none does."""
+
+import pytest
+
+from rejoinder.text.sentences import split_sentences
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["They told me no.", "Where is the manager?"],
+        ["the man said no.", "what now"],
+        ["We open at 7 a.m.", "Do you have a pool?"],
+        ["it shut at 10 p.m.", "Why so early?"],
+        ["I paid it in feb.", "is that right"],
+        ["We moved on 3 Oct.", "The new address is below."],
+        ["I sold socks, hats etc.", "Do you buy them?"],
+    ],
+)
+def test_a_short_form_ends_a_sentence_before_a_new_one(sentences):
+    assert split_sentences(" ".join(sentences)) == sentences
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is no. 12 in the list.",
+        "It is in room no. C7 there.",
+        "I came on 4 Oct. by train.",
+        "I came on Oct. 4 by train.",
+        "Be there at 9 a.m. on Monday.",
+        "I asked Mr. Brown and Dr. No.",
+        "I like fruit, e.g. Conference pears.",
+        "P.S. Where is it?",
+        "about 5 approx. or so",
+    ],
+)
+def test_a_short_form_within_a_sentence_does_not_end_it(text):
+    assert split_sentences(text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("My parcel is wet.What now?", ["My parcel is wet.", "What now?"]),
+        ("Is it open?Yes it is.The door is red", ["Is it open?", "Yes it is.", "The door is red"]),
+        ("Hello.My name is Ann.Where is it?Bye", ["Hello.", "My name is Ann.", "Where is it?", "Bye"]),
+        ("I lost it.Can you look", ["I lost it.", "Can you look"]),
+        ("it broke!Send another one", ["it broke!", "Send another one"]),
+        ("the towel was dirty.Lockers were full", ["the towel was dirty.", "Lockers were full"]),
+    ],
+)
+def test_a_sentence_may_begin_without_a_blank(text, sentences):
+    assert split_sentences(text) == sentences
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Node.Js",
+        "open Invoice.Pdf and report.Docx",
+        "write to ann.Smith@shop.example",
+        "see www.Shop.Example and shop.Example/Help?Page=The",
+        "find it at Booking.Com or ASP.Net",
+        "made in the U.S.A",
+        "version 2.A",
+        "call obj.toString",
+    ],
+)
+def test_names_and_addresses_are_not_split(text):
+    assert split_sentences(text) == [text]
+
+
+@pytest.mark.parametrize("marks", [("-", "-", "-"), ("*", "*", "*"), ("\u2022", "\u2022", "\u2022"), ("1.", "2.", "3."), ("1)", "2)", "3)")])
+def test_each_item_of_a_list_is_one(marks):
+    items = ["who can tell me what it costs to send a sofa to the islands", "a chair", "Where is the key"]
+    lines = [f"{mark} {item}" for mark, item in zip(marks, items, strict=True)]
+    assert split_sentences("\n".join(lines)) == lines
+
+
+def test_a_number_is_no_sentence():
+    assert split_sentences("1. Where is it?") == ["1. Where is it?"]
+    assert split_sentences("I have 2. You have 3.") == ["I have 2.", "You have 3."]
