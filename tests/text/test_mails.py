@@ -170,6 +170,8 @@ def test_a_closing_in_the_last_line_is_left_out(closing):
         f"{ASKED} Best, the red one",
         f"{ASKED} Thanks",
         f"{ASKED} Love, peace and lamps",
+        f"{ASKED} You don't love me.",
+        "It broke.\nYou don't love me.\nhello?",
         f"{ASKED} Sent from the wrong address",
         "Which lamp is the\nbest\nCan I have one",
         "I have a lamp. Is it\nyours\nor does it belong to Ann",

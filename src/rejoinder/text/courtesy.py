@@ -57,9 +57,9 @@ _PARTING = frozenset(_PARTING_WORDS.split())
 _WAITING = frozenset(["waiting", "there", "anyone", "anybody", "somebody", "someone", "what", "so"])
 _CALLING_WORDS = """
 hello hi hey hiya help helping urgent urgently asap please pls plz answer reply respond response
-news update updates nothing bump waiting hurry anyone anybody someone somebody
+news update updates bump waiting hurry anyone anybody someone somebody
 """
-_NUDGES = frozenset(["news", "update", "updates", "nothing", "bump", "need", "hurry"])
+_NUDGES = frozenset(["news", "update", "updates", "bump", "need", "hurry"])
 _CALLING = frozenset(_CALLING_WORDS.split())
 _PLEASE = frozenset(["please", "pls", "plz", "bitte", "favor"])
 _THANKING_WORDS = """
@@ -114,13 +114,18 @@ def calls(text: str) -> bool:
     return is_empty and not _CALLING.isdisjoint(said) and not is_parting
 
 
+def denies(text: str) -> bool:
+    """Return whether a text has a word of denial."""
+    return any(word in _DENYING or word.endswith("n't") for word in words(text))
+
+
 def is_courteous(text: str) -> bool:
     """Return whether a text is courtesy alone, not merely without content: a greeting, thanks."""
     said = words(text)
     return (
         all(word in _COURTESY for word in said)
         and not _POLITE.isdisjoint(said)
-        and _DENYING.isdisjoint(said)
+        and not denies(text)
         and _PLEASE.isdisjoint(said)
     )
 

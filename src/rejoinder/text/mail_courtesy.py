@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 
 from rejoinder.patterns import MatchPattern, match_pattern, search_pattern
-from rejoinder.text.courtesy import has_content, words
+from rejoinder.text.courtesy import denies, has_content, words
 
 MAX_SALUTATION = 80  # letters of a line that is a salutation
 MAX_CLOSING = 80  # of a line that is a closing
@@ -153,6 +153,8 @@ def _is_parting(text: str) -> bool:
     if sender and _is_formula(courtesy):
         return True
     said = words(courtesy)
+    if said[:1] == ("you",) or denies(courtesy):
+        return False
     if _WISH.match(text):
         return not has_content(" ".join(said).removeprefix("take "))
     others = [word for word in said if word not in _PARTING]
