@@ -12,6 +12,7 @@ QUESTION = "where can I leave the keys?"
     "Hi, ", "hello - ", "Good evening, ", "Dear Greenfield, ", "Hi Mrs Stone, ", "hey there ", "btw ", "Hi, this is Lee, ",
     "hello, my name is lee Stone, ", "Good morning, hope all is well, ", "I hope you can help me, ", "thanks for the quick answer, ",
     "Hi everyone, ", "HELLO!! ", "heyyy, ", "Buenos d\u00edas, ",
+    "umm ", "ok so basically ", "pls ", "Question: ",
 ])
 def test_courtesy_before_a_question_is_taken_off(before):
     assert without_courtesy(before + QUESTION) == QUESTION
@@ -27,7 +28,7 @@ def test_courtesy_behind_a_question_is_taken_off(after):
     QUESTION, "Good morning, robot", "thanks, that was it", "not now, leave the keys there", "no, leave the keys there",
     "cancel the Monday class, please", "Please, can I leave the keys?", "I am locked out, what now?", "Where is it, the red car",
     "If it rains, what happens to the match?", "good day pass prices", "hello", "Hi, where is it?", "", ", , -",
-    "I need a ticket to Paris, Texas", "Paris, Texas", "thanks, Lee",
+    "I need a ticket to Paris, Texas", "Paris, Texas", "thanks, Lee", "please leave the keys there", "well water for the garden",
     "  where can I leave the keys -", "where can I leave the keys;", "- where can I leave the keys",
 ])
 def test_what_is_no_courtesy_stays(text):

@@ -14,7 +14,9 @@ _EDGES = " ,;:-\u2013\u2014"
 _BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
 _GREETING = match_pattern(
     r"(?i:(?:hi|hello|hey|hiya|hallo|dear|good (?:morning|afternoon|evening|day)"
-    r"|btw|by the way|quick question)\b[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b)?+\s++)++"
+    r"|btw|by the way|quick question|u[mh]++|hmm++|okay|ok|so|anyway|basically"
+    r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|do|does|is|are)\b))\b"
+    r"[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b)?+\s++)++"
 )
 _NAMING = match_pattern(r"(?i:(?:and |so )?+(?:i am|i'm|this is|it's|dear)\b)")
 _NAMED = match_pattern(
