@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import has_content, is_courteous, is_thanks, words
+from rejoinder.text.mail_courtesy import is_name
 
 LEAST_WORDS = 3  # of what is left of a sentence
 MOST_NAMES = 3  # words of a name
@@ -64,7 +65,5 @@ def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
 
 
 def _is_name(clause: str) -> bool:
-    """Return whether a clause is one to three capitalised words."""
-    said = [word.strip(_EDGES + ".!") for word in clause.split()]
-    said = [word for word in said if word]
-    return 0 < len(said) <= MOST_NAMES and all(word[0].isupper() for word in said)
+    """Return whether a clause is one to three words of a name."""
+    return len(clause.split()) <= MOST_NAMES and is_name(clause)
