@@ -12,7 +12,7 @@ from rejoinder.text.polarity import denies_a_sentence, opposed
 PENALTY = 1.0
 """Of the score of a reply that answers the opposite: about as much as two unlike texts differ."""
 
-MARGIN = 0.3
+MARGIN = 0.4
 """By which a reply that answers the opposite is better than all others, so that none fits."""
 
 SILENCE = 5.0
