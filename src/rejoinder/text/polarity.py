@@ -9,6 +9,7 @@ not turn on") is the opposite of what was done, but not of a wish.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -161,7 +162,7 @@ matter care possible able
 _QUESTION_WORDS = "when where has have had did is are was were will does which who"
 _WISH_WORDS = "want wants need please would like with"
 _ENDING_STEMS = "cancel end stop quit terminat return rid"  # what ends what else a text names
-_STOP_STEMS = "stop undo withdraw revok revers ignor"
+_STOP_WORDS = "stop undo lift withdraw revoke reverse ignore"
 _BARE_WORDS = "please do not no way but so it that this"  # "please do not": of the sentence before
 _PAST = frozenset(
     word
@@ -185,7 +186,7 @@ _UNSURE = frozenset(_UNSURE_WORDS.split())
 _QUESTION = frozenset(_QUESTION_WORDS.split())
 _WISH = frozenset(_WISH_WORDS.split())
 _ENDING = frozenset(_ENDING_STEMS.split())
-_STOP = frozenset(_STOP_STEMS.split())
+_STOP = frozenset(_STOP_WORDS.split())
 _BARE = frozenset(_BARE_WORDS.split())
 _ABLE = frozenset(["can", "could"])
 _ENDS = frozenset(
@@ -199,6 +200,7 @@ _ENTERED = frozenset(["log", "sign"])
 _ON_OFF = ("on", "off")
 _LACKED = frozenset(["hav", "get", "receiv", "see", "find", "hear"])  # stems
 _LEAST_REST = 4  # letters of a word behind "un"
+_TIME_WORDS = frozenset(["before", "after"])
 _TIMES = "before"  # stands for before and, the other pole, after
 
 
@@ -248,13 +250,14 @@ def signs(text: str) -> Mapping[str, Said]:
     found: dict[str, Said] = {}
     if len(tokens) > MOST_WORDS:
         return found
-    is_asked = bool(tokens) and tokens[0] in _QUESTION  # whether something is so is asked
+    is_asked = _is_asked(tokens) and not _bare_denials(tokens)
     denied = _denied(tokens)
     for place, token in enumerate(tokens):
         if not _has_content(tokens, place):
             continue
         word, is_other = _pole(tokens, place)
-        is_so = _is_past(token) or not _BE.isdisjoint(tokens[max(0, place - 2) : place])
+        is_so = not _BE.isdisjoint(tokens[max(0, place - 2) : place])
+        is_so = is_so or (_is_past(token) and not _is_to_be_done(tokens, place))
         sign = denied.get(place, Sign.SO if is_so else Sign.WISHED)
         if is_asked:
             sign = Sign.OPEN
@@ -266,8 +269,9 @@ def signs(text: str) -> Mapping[str, Said]:
         for word, said in found.items():
             if said.sign is Sign.WISHED and word not in ends:
                 found[word] = Said(Sign.OPEN)
-    if ("before" in tokens) != ("after" in tokens):
-        found[_TIMES] = Said(Sign.WISHED, "after" in tokens)
+    times = {one for one, other in itertools.pairwise(tokens) if other not in _ENDS} & _TIME_WORDS
+    if len(times) == 1:
+        found[_TIMES] = Said(Sign.WISHED, "after" in times)
     return found
 
 
@@ -288,6 +292,12 @@ def _words(token: str) -> list[str]:
     if short == "s":
         return [head, "is"] if head in _SKIPPED else [head]
     return [head, _SHORT[short]] if short in _SHORT else [token]
+
+
+def _is_asked(tokens: list[str]) -> bool:
+    """Return whether a text asks whether something is so."""
+    is_asked_of = tokens[:1] == ["do"] and tokens[1:2] in _ASKED
+    return is_asked_of or (bool(tokens) and tokens[0] in _QUESTION)
 
 
 def _has_content(tokens: list[str], place: int) -> bool:
@@ -318,48 +328,55 @@ def _denied(tokens: list[str]) -> dict[int, Sign]:
 def _stops(tokens: list[str], place: int) -> bool:
     """Return whether a word stops what follows: "stop calling", "undo the freeze"."""
     following = tokens[place + 1] if place + 2 <= len(tokens) else ""
-    stem = _stem(tokens[place])
-    if following.endswith("ing") and stem in ("stop", "against"):
-        return True
-    return stem in _STOP and following in _DETERMINERS
+    if following.endswith("ing"):
+        return _stem(tokens[place]) in ("stop", "against")
+    return tokens[place] in _STOP and following in _DETERMINERS
 
 
 def _bare_denials(tokens: list[str]) -> list[int]:
     """Return the places of sentences whose next one only denies: "Please don't." """
     found: list[int] = []
     ends = [place for place, token in enumerate(tokens) if token in _SENTENCE_ENDS]
-    starts = [0, *(place + 1 for place in ends)]
-    for first, middle, last in zip(starts, ends, [*ends[1:], len(tokens)], strict=False):
+    if not ends:
+        return found
+    bounds = zip([-1, *ends[:-1]], ends, [*ends[1:], len(tokens)], strict=True)
+    for start, middle, last in bounds:
         said = {token for token in tokens[middle + 1 : last] if token not in _ENDS}
         if said <= _BARE and ("not" in said or {"no", "way"} <= said):
-            found += [place for place in range(first, middle) if _has_content(tokens, place)]
+            found += [place for place in range(start + 1, middle) if _has_content(tokens, place)]
     return found
 
 
 def _denial(tokens: list[str], place: int) -> Sign:
     """Return what a negator makes of what it denies."""
     before = tokens[max(0, place - 3) : place]
-    if tokens[place] == "no":
-        is_wish = not _WISH.isdisjoint(before) or tokens[place + 1 : place + 2] == ["need"]
-        return Sign.UNWISHED if is_wish else Sign.OPEN
-    if tokens[place] != "not":
+    if tokens[place] == "not":
+        return _denial_by_not(tokens, place, before)
+    if tokens[place] != "no":
         return Sign.UNWISHED
+    if not _WISH.isdisjoint(before) or tokens[place + 1 : place + 2] == ["need"]:
+        return Sign.UNWISHED
+    return Sign.OPEN if _BE.isdisjoint(before) else Sign.NOT_SO  # "there is no"
+
+
+def _denial_by_not(tokens: list[str], place: int, before: list[str]) -> Sign:
+    following = tokens[place + 1 : place + 3]
     is_question = place <= 2 and tokens[0] in _AUXILIARIES - {"do"}
     is_question = is_question or (tokens[:2] == ["do", "not"] and tokens[2:3] in _ASKED)
-    is_unable = bool(before) and before[-1] in _ABLE
+    is_unable = not _ABLE.isdisjoint(before[-1:])
     if is_question or is_unable or tokens[0] in ("why", "how", "what"):
         return Sign.OPEN
-    following = tokens[place + 1 : place + 3]
     is_lacking = bool(following) and _stem(following[0]) in _LACKED and following[1:] != ["to"]
     if is_lacking or not _THOUGHT.isdisjoint(following):
         return Sign.NOT_SO
-    if before and before[-1] in _MUST and "have" not in following:
-        return Sign.UNWISHED
     subject = next((token for token in reversed(before) if token not in _AUXILIARIES), None)
-    if not _BE.isdisjoint(before):
-        is_plan = subject in _SELF and bool(following) and following[0].endswith("ing")
-        return Sign.UNWISHED if is_plan else Sign.NOT_SO
-    return Sign.UNWISHED if subject in _WISHING else Sign.NOT_SO
+    if not _MUST.isdisjoint(before[-1:]):
+        is_wish = "have" not in following  # "it should not have been"
+    elif not _BE.isdisjoint(before):
+        is_wish = subject in _SELF and bool(following) and following[0].endswith("ing")
+    else:
+        is_wish = subject in _WISHING
+    return Sign.UNWISHED if is_wish else Sign.NOT_SO
 
 
 def _scope(tokens: list[str], place: int) -> list[int]:
@@ -395,28 +412,35 @@ def _unwished_result(tokens: list[str], place: int, noun: int) -> int | None:
     return None
 
 
-def _is_past(token: str) -> bool:
+def _is_to_be_done(tokens: list[str], place: int) -> bool:
+    """Return whether a participle is wished: "to be cancelled", "I need it cancelled"."""
+    before = tokens[max(0, place - 4) : place]
+    is_caused = not (_WANTED | {"get"}).isdisjoint(before[:-1]) and "to" not in before
+    return is_caused or before[-1:] == ["be"]
+
+
+def _is_past(word: str) -> bool:
     """Return whether a word is a past form, as what is so or was done has."""
-    if token in _PAST:
+    if word in _PAST:
         return True
-    is_noun = token == "hundred" or (token.endswith("eed") and token[:-1] not in english())
-    return token.endswith("ed") and len(token) > 4 and not is_noun
+    is_noun = word == "hundred" or (word.endswith("eed") and word[:-1] not in english())
+    return word.endswith("ed") and len(word) > 4 and not is_noun
 
 
 def _pole(tokens: list[str], place: int) -> tuple[str, bool]:
     """Return the word for both poles of a pair, and whether a word is the other pole."""
-    token = tokens[place]
-    stem = _stem(token)
-    switch, _ = _poles()["enabl"]
-    if token in _ON_OFF:
-        return switch, token == "off"
+    word = tokens[place]
+    stem = _stem(word)
+    switch, _ = _pole_of_word("enable")
+    if word in _ON_OFF:
+        return switch, word == "off"
     near = tokens[place + 1 : place + 7]
     if stem in _SWITCHED:
-        state = next((word for word in near if word in _ON_OFF), None)
+        state = next((each for each in near if each in _ON_OFF), None)
         return (stem, False) if state is None else (switch, state == "off")
     if stem in _ENTERED:
         return stem, "off" in near or near[:1] == ["out"]
-    return _pole_of_word(token)
+    return _pole_of_word(word)
 
 
 @functools.lru_cache(maxsize=8192)
