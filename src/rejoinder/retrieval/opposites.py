@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ PENALTY = 1.0
 """Of the score of a reply that answers the opposite: about as much as two unlike texts differ."""
 
 MARGIN = 0.4
-"""By which a reply that answers the opposite is better than all others, so that none fits."""
+"""Of the best opposing reply over all others, from which none of these fits the message."""
 
 SILENCE = 5.0
 """Of the scores of replies where none fits: less than any minimum that an index measures."""
@@ -23,7 +24,7 @@ def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts."""
     text = texts[reply.part]
     whole = texts[0]
-    if text in whole and denies_a_sentence(whole):
+    if reply.part and text in whole and denies_a_sentence(whole):
         text = whole
     return opposed(text, reply.known)
 
@@ -33,8 +34,8 @@ def push_back(
 ) -> list[Reply]:
     """Return replies, best first, after those that oppose the message have lost `PENALTY`.
 
-    Where one of these was the best by more than `MARGIN`, nothing fits its part of the message: all
-    replies to that part lose `SILENCE`.
+    Where one of these was the best of a part of the message by more than `MARGIN`, nothing fits
+    that part: all replies to it lose `SILENCE`.
     """
     opposites = [opposing(reply, texts) for reply in replies]
     opposed_best = _best(replies, [other is not None for other in opposites])
@@ -42,13 +43,13 @@ def push_back(
     unanswered = {
         part
         for part, score in opposed_best.items()
-        if score - fitting_best.get(part, -PENALTY) > MARGIN
+        if score - fitting_best.get(part, -math.inf) > MARGIN
     }
     judged = []
     for reply, other in zip(replies, opposites, strict=True):
         lost = PENALTY * (other is not None) + SILENCE * (reply.part in unanswered)
         judged.append(replace(reply, score=reply.score - lost, opposes=other or ""))
-    lowest = float("-inf") if options.minimum_score is None else options.minimum_score
+    lowest = -math.inf if options.minimum_score is None else options.minimum_score
     kept = [reply for reply in judged if reply.score >= lowest]
     return sorted(kept, key=lambda reply: -reply.score)[: options.k]
 

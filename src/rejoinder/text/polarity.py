@@ -54,7 +54,7 @@ _NOT = search_pattern(
     r"\b(do|does|did|is|are|was|were|has|have|had|would|should|must|need|could|might|ai|ca|wo)"
     r"[ ']?n[ ']?t\b"
 )
-_PREFIX = search_pattern(r"\b(un|de|dis|re)-(?=[^\W_])")
+_PREFIX = search_pattern(r"\b(un|de|dis)-(?=[^\W_])")
 # Phrases, and what they are read as.
 _PHRASES = (
     (search_pattern(r"\b(?:no longer|by no means|on no account|in no way)\b"), "not"),
@@ -131,7 +131,7 @@ activation: activate
 deactivation: deactivate
 cancellation cancelled canceled cancels cancelling canceling: cancel
 """)
-# both poles of pairs, whose first word stands for all; with "un" a word is its other pole anyway
+# Both poles of pairs: the first word stands for all. "un" makes the other pole of any word.
 _POLES = """
 enable activate active / disable deactivate inactive
 lock block bar /
@@ -160,6 +160,7 @@ sure know like agree clear understand aware certain remember recall problem worr
 matter care possible able
 """
 _QUESTION_WORDS = "when where has have had did is are was were will does which who"
+_WISHING_WORDS = "i we please to but and rather better prefer like decided"  # before "do not"
 _WISH_WORDS = "want wants need please would like with"
 _ENDING_STEMS = "cancel end stop quit terminat return rid"  # what ends what else a text names
 _STOP_WORDS = "stop undo lift withdraw revoke reverse ignore"
@@ -170,10 +171,7 @@ _PAST = frozenset(
     if not word.endswith(("ing", "ion", "ed")) and word not in (f"{base}s", f"{base}es")
 ) | {"cut", "shut", "hit", "hurt", "split"}
 _NEGATORS = frozenset(["not", "no", "without"])
-_WISHING = frozenset(  # before "do not"
-    [None, "i", "we", "please", "to", "but", "and", ",", "."]
-    + ["rather", "better", "prefer", "like", "decided"]
-)
+_WISHING = frozenset([None, ",", ".", *_WISHING_WORDS.split()])
 _ASKED = (["you"], ["i"], ["we"])
 _SELF = frozenset(["i", "we"])
 _THOUGHT = frozenset(["think", "believe"])
@@ -239,8 +237,9 @@ def _agree(own: Said, other: Said) -> bool:
 
 
 def denies_a_sentence(text: str) -> bool:
-    """Return whether a sentence denies the one before it: "Please don't." """
-    return bool(_bare_denials(_tokens(text)))
+    """Return whether a sentence, as "Please don't", denies the one before it."""
+    tokens = _tokens(text)
+    return len(tokens) <= MOST_WORDS and bool(_bare_denials(tokens))
 
 
 @functools.lru_cache(maxsize=8192)
@@ -334,7 +333,7 @@ def _stops(tokens: list[str], place: int) -> bool:
 
 
 def _bare_denials(tokens: list[str]) -> list[int]:
-    """Return the places of sentences whose next one only denies: "Please don't." """
+    """Return the places of sentences before one that only denies, as "Please don't"."""
     found: list[int] = []
     ends = [place for place, token in enumerate(tokens) if token in _SENTENCE_ENDS]
     if not ends:
@@ -476,7 +475,7 @@ def _root(word: str) -> str:
 @functools.cache
 def _poles() -> Mapping[str, tuple[str, bool]]:
     """Return of each stem the one that stands for both poles, and whether it is the other pole."""
-    found = {}
+    found: dict[str, tuple[str, bool]] = {}
     for line in _POLES.strip().splitlines():
         poles = [[_stem(word) for word in words.split()] for words in line.split("/")]
         for is_other, stems in enumerate(poles):
