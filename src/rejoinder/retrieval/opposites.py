@@ -22,8 +22,8 @@ SILENCE = 5.0
 
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts."""
-    text = texts[reply.part]
     whole = texts[0]
+    text = texts[reply.part]
     if reply.part and text in whole and denies_a_sentence(whole):
         text = whole
     return opposed(text, reply.known)
@@ -34,30 +34,25 @@ def push_back(
 ) -> list[Reply]:
     """Return replies, best first, after those that oppose the message have lost `PENALTY`.
 
-    Where one of these was the best of a part of the message by more than `MARGIN`, nothing fits
-    that part: all replies to it lose `SILENCE`.
+    Where nothing else fits a part of the message as well, all replies to it lose `SILENCE`.
     """
-    opposites = [opposing(reply, texts) for reply in replies]
-    opposed_best = _best(replies, [other is not None for other in opposites])
-    fitting_best = _best(replies, [other is None for other in opposites])
+    judged = [replace(reply, opposes=opposing(reply, texts) or "") for reply in replies]
     unanswered = {
         part
-        for part, score in opposed_best.items()
-        if score - fitting_best.get(part, -math.inf) > MARGIN
+        for part in {reply.part for reply in judged}
+        if _is_unanswered([reply for reply in judged if reply.part == part])
     }
-    judged = []
-    for reply, other in zip(replies, opposites, strict=True):
-        lost = PENALTY * (other is not None) + SILENCE * (reply.part in unanswered)
-        judged.append(replace(reply, score=reply.score - lost, opposes=other or ""))
+    lowered = []
+    for reply in judged:
+        lost = PENALTY * bool(reply.opposes) + SILENCE * (reply.part in unanswered)
+        lowered.append(replace(reply, score=reply.score - lost))
     lowest = -math.inf if options.minimum_score is None else options.minimum_score
-    kept = [reply for reply in judged if reply.score >= lowest]
+    kept = [reply for reply in lowered if reply.score >= lowest]
     return sorted(kept, key=lambda reply: -reply.score)[: options.k]
 
 
-def _best(replies: Sequence[Reply], chosen: Sequence[bool]) -> dict[int, float]:
-    """Return the best score of the chosen replies to each part of a message."""
-    best: dict[int, float] = {}
-    for reply, is_chosen in zip(replies, chosen, strict=True):
-        if is_chosen:
-            best[reply.part] = max(reply.score, best.get(reply.part, reply.score))
-    return best
+def _is_unanswered(replies: Sequence[Reply]) -> bool:
+    """Return whether replies that oppose the message are better than all others by `MARGIN`."""
+    opposites = [reply.score for reply in replies if reply.opposes]
+    others = [reply.score for reply in replies if not reply.opposes]
+    return bool(opposites) and max(opposites) - max(others, default=-math.inf) > MARGIN
