@@ -114,6 +114,8 @@ def test_ways_to_deny(text):
         "I don't need the order, it's late",
         "Cancel my order. I don't know how.",
         "my order's still not cancelled",
+        "I no longer want it can I cancel my order",
+        "I don't need it how do I cancel my order",
     ],
 )
 def test_what_is_still_asked(text):
@@ -164,6 +166,8 @@ def test_nouns_are_no_past_forms(noun):
         ("un-freeze my pass", RESUME, PAUSE),
         ("my pass doesn't unfreeze", RESUME, ()),
         ("my pass is frozen", RESUME, ()),
+        ("my pass seems to be frozen", ["unfreeze my pass"], ()),
+        ("it appears to be frozen", ["unfreeze it"], ()),
         ("I want my pass unfrozen", RESUME, PAUSE),
         ("I don't want my pass frozen any more", RESUME, PAUSE),
         ("we do not need the pass to be frozen", RESUME, PAUSE),

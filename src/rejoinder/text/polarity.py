@@ -197,6 +197,8 @@ _SWITCHED = frozenset(["turn", "switch", "toggle"])
 _ENTERED = frozenset(["log", "sign"])
 _ON_OFF = ("on", "off")
 _LACKED = frozenset(["hav", "get", "receiv", "see", "find", "hear"])  # stems
+_SEEMING = frozenset(["seem", "appear"])
+_NEXT_CLAUSE = frozenset(["can", "could", "how"])  # without a comma before it
 _LEAST_REST = 4  # letters of a word behind "un"
 _TIME_WORDS = frozenset(["before", "after"])
 _TIMES = "before"  # stands for before and, the other pole, after
@@ -385,7 +387,7 @@ def _scope(tokens: list[str], place: int) -> list[int]:
     is_thought = False  # "I do not think that": the end of the clause is denied
     for at in range(place + 1, min(len(tokens), place + 9)):
         token = tokens[at]
-        if token in _ENDS or _stem(token) in _UNSURE:
+        if token in _ENDS or token in _NEXT_CLAUSE or _stem(token) in _UNSURE:
             break
         is_thought = is_thought or token in _THOUGHT
         if _has_content(tokens, at):
@@ -415,7 +417,8 @@ def _is_to_be_done(tokens: list[str], place: int) -> bool:
     """Return whether a participle is wished: "to be cancelled", "I need it cancelled"."""
     before = tokens[max(0, place - 4) : place]
     is_caused = not (_WANTED | {"get"}).isdisjoint(before[:-1]) and "to" not in before
-    return is_caused or before[-1:] == ["be"]
+    is_seen = any(_stem(token) in _SEEMING for token in before)  # "it seems to be cancelled"
+    return is_caused or (before[-1:] == ["be"] and not is_seen)
 
 
 def _is_past(word: str) -> bool:
