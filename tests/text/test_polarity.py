@@ -2,11 +2,15 @@
 
 import pytest
 
-from rejoinder.text.polarity import MOST_WORDS, opposed
+from rejoinder.text.polarity import MOST_WORDS, denies_a_sentence, opposed
 
 CARD = ["my card was declined", "the payment failed"]
 CANCEL = ["how do I cancel my order", "please cancel my order"]
 FACTOR = ["turn on two-factor login", "how do I log in with the second factor"]
+ALARM_ON = ["turn on the alarm", "Alarm on"]
+ALARM_OFF = ["turn off the alarm", "Alarm off"]
+PAUSE = ["how do I freeze my pass", "freeze my pass for a month"]
+RESUME = ["how do I unfreeze my pass", "my pass is frozen, lift it"]
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,163 @@ def test_the_opposite(text, others):
 )
 def test_no_opposite(text, others):
     assert opposed(text, others) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "we no longer wish to cancel our order",
+        "I no longer want my order cancelled",
+        "under no circumstances cancel the order",
+        "by no means cancel it",
+        "my order must on no account be cancelled",
+        "cancel my order? No way!",
+        "I'm not cancelling the order",
+        "we're not cancelling anything",
+        "we are not going to cancel",
+        "I've not asked you to cancel, I won't cancel",
+        "do n't cancel it",
+        "don t cancel my order",
+        "you did'nt need to, dont u dare cancel it",
+        "Don`t cancel my order",
+        "the order shouldn't be cancelled",
+        "you must not cancel my order",
+        "my order should under no circumstances be canceled",
+        "we would rather not cancel",
+        "I prefer not to cancel",
+        "we have decided not to cancel",
+        "I decided against cancelling",
+        "please withdraw my cancellation",
+        "undo the cancellation",
+        "ignore my cancellation please",
+        "You want to cancel my order. Please don't!",
+        "Will you cancel my order? Do not do that.",
+    ],
+)
+def test_ways_to_deny(text):
+    assert opposed(text, CANCEL) in CANCEL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I can no longer cancel my order",
+        "there is no way to cancel my order",
+        "I'm not able to cancel my order",
+        "I'd like to cancel, I'm not happy",
+        "it's not possible to cancel my order",
+        "I shouldn't have ordered it, cancel my order",
+        "we can't cancel the order, can you?",
+        "I do not want my order any more",
+        "I don't need the order, it's late",
+        "Cancel my order. I don't know how.",
+        "my order's still not cancelled",
+        "I no longer want it can I cancel my order",
+        "I don't need it how do I cancel my order",
+    ],
+)
+def test_what_is_still_asked(text):
+    assert opposed(text, CANCEL) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I did not lose my keys", "I lost my keys"),
+        ("please don't freeze my account", "my account was frozen"),
+        ("do not take the car", "you took the car"),
+        ("do not activate the card", "activation of the card"),
+        ("we do not subscribe", "our subscription"),
+        ("nobody is to choose it, do not choose it", "the plan was chosen"),
+    ],
+)
+def test_irregular_forms_are_their_verbs(text, other):
+    assert opposed(text, [other])
+    assert opposed(other, [text])
+
+
+@pytest.mark.parametrize("noun", ["speed", "breed", "seaweed", "hundred"])
+def test_nouns_are_no_past_forms(noun):
+    assert opposed(f"I do not get full {noun}", [f"I don't get the {noun} I pay for"]) is None
+    assert opposed(f"any {noun}", [f"I don't get the {noun}"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "other"),
+    [
+        ("the alarm doesn't turn off", ALARM_OFF, ()),
+        ("our alarm won't switch off", ALARM_OFF, ()),
+        ("the alarm can't be disabled", ALARM_OFF, ()),
+        ("disable the alarm", ALARM_OFF, ALARM_ON),
+        ("deactivate our alarm", ALARM_OFF, ALARM_ON),
+        ("Alarm off please", ALARM_OFF, ALARM_ON),
+        ("the alarm should not be active", ALARM_OFF, ALARM_ON),
+        ("please don't activate the alarm", ALARM_OFF, ALARM_ON),
+        ("I don't want the alarm any more", ALARM_OFF, ALARM_ON),
+        ("enable the alarm", ALARM_ON, ALARM_OFF),
+        ("re-enable the alarm", ALARM_ON, ALARM_OFF),
+        ("reactivate the alarm", ALARM_ON, ALARM_OFF),
+        ("do not de-activate the alarm", ALARM_ON, ALARM_OFF),
+        ("turn the alarm back on", ALARM_ON, ALARM_OFF),
+        ("Alarm on please", ALARM_ON, ALARM_OFF),
+        ("the alarm isn't on", ALARM_ON, ()),
+        ("un-freeze my pass", RESUME, PAUSE),
+        ("my pass doesn't unfreeze", RESUME, ()),
+        ("my pass is frozen", RESUME, ()),
+        ("my pass seems to be frozen", ["unfreeze my pass"], ()),
+        ("it appears to be frozen", ["unfreeze it"], ()),
+        ("I want my pass unfrozen", RESUME, PAUSE),
+        ("I don't want my pass frozen any more", RESUME, PAUSE),
+        ("we do not need the pass to be frozen", RESUME, PAUSE),
+        ("stop the freeze of my pass", RESUME, PAUSE),
+        ("please lift the freeze", RESUME, PAUSE),
+        ("freeze my pass", PAUSE, RESUME),
+        ("do not unfreeze my pass yet", PAUSE, RESUME),
+        ("unblock my card", ["unlock my card"], ["block my card"]),
+        ("block my card", ["lock my card"], ["unlock my card"]),
+        ("unpause it", ["how do I unpause it"], ["pause it"]),
+        ("the door does not close", ["close the door"], ()),
+        ("my account won't unlock", ["unlock my account"], ()),
+    ],
+)
+def test_poles(text, wanted, other):
+    assert opposed(text, wanted) is None
+    assert not other or opposed(text, other) in other
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("I understand the bill", "where do I stand"),
+        ("until Monday", "unless it tills"),
+        ("a unit of gas", "it"),
+        ("discuss my plan", "cuss"),
+        ("a discount for members", "count the members"),
+        ("deliver my order", "liver for my order"),
+    ],
+)
+def test_prefixes_that_deny_nothing(pair):
+    one, other = pair
+    assert opposed(one, [other]) is None
+    assert opposed(other, [one]) is None
+
+
+def test_a_reply_to_both_opposes_neither():
+    both = [*ALARM_ON, *ALARM_OFF]
+    for text in ("enable the alarm", "switch off the alarm", "do not turn the alarm on"):
+        assert opposed(text, both) is None
+
+
+def test_who_ends_a_thing_does_not_wish_it():
+    for ended in ("cancel my pass", "remove my pass", "I want to return my pass", "unsubscribe me from my pass"):
+        assert opposed("I don't want my pass any more", [ended]) is None
+        assert opposed(ended, ["I don't need a pass"]) is None
+    assert opposed("I don't want my pass any more", ["I want a pass"])
+
+
+def test_a_sentence_that_only_denies():
+    assert denies_a_sentence("Shall we call you? Please do not.")
+    assert denies_a_sentence("You close my account? No way!")
+    for text in ("Please don't call. How do I pay?", "How do I pay? I do not know.", "Please don't.", ""):
+        assert not denies_a_sentence(text)
+    assert not denies_a_sentence("Call me. Don't! " * MOST_WORDS)

@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.replies import Reply
-from rejoinder.text.polarity import opposed
+from rejoinder.text.polarity import denies_a_sentence, opposed
 
 PENALTY = 1.0
 """Of the score of a reply that answers the opposite: about as much as two unlike texts differ."""
 
+MARGIN = 0.4
+"""Of the best opposing reply over all others, from which none of these fits the message."""
+
+SILENCE = 5.0
+"""Of the scores of replies where none fits: less than any minimum that an index measures."""
+
 
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts."""
-    return opposed(texts[reply.part], reply.known)
+    whole = texts[0]
+    text = texts[reply.part]
+    if reply.part and text in whole and denies_a_sentence(whole):
+        text = whole
+    return opposed(text, reply.known)
 
 
 def push_back(
     replies: Sequence[Reply], texts: Sequence[str], options: SearchOptions
 ) -> list[Reply]:
-    """Return replies, best first, after those that oppose the message have lost `PENALTY`."""
-    judged = []
-    for reply in replies:
-        other = opposing(reply, texts)
-        if other is not None:
-            reply = replace(reply, score=reply.score - PENALTY, opposes=other)  # noqa: PLW2901
-        judged.append(reply)
-    lowest = float("-inf") if options.minimum_score is None else options.minimum_score
-    kept = [reply for reply in judged if reply.score >= lowest]
+    """Return replies, best first, after those that oppose the message have lost `PENALTY`.
+
+    Where nothing else fits a part of the message as well, all replies to it lose `SILENCE`.
+    """
+    judged = [replace(reply, opposes=opposing(reply, texts) or "") for reply in replies]
+    unanswered = {
+        part
+        for part in {reply.part for reply in judged}
+        if _is_unanswered([reply for reply in judged if reply.part == part])
+    }
+    lowered = []
+    for reply in judged:
+        lost = PENALTY * bool(reply.opposes) + SILENCE * (reply.part in unanswered)
+        lowered.append(replace(reply, score=reply.score - lost))
+    lowest = -math.inf if options.minimum_score is None else options.minimum_score
+    kept = [reply for reply in lowered if reply.score >= lowest]
     return sorted(kept, key=lambda reply: -reply.score)[: options.k]
+
+
+def _is_unanswered(replies: Sequence[Reply]) -> bool:
+    """Return whether replies that oppose the message are better than all others by `MARGIN`."""
+    opposites = [reply.score for reply in replies if reply.opposes]
+    others = [reply.score for reply in replies if not reply.opposes]
+    return bool(opposites) and max(opposites) - max(others, default=-math.inf) > MARGIN

@@ -1,0 +1,69 @@
+"""Replies to the opposite of a message lose their place, and where nothing else fits there is none."""
+
+import pytest
+
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.opposites import MARGIN, PENALTY, SILENCE, push_back
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.replies import Reply
+from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
+
+DENIED = "please do not close my account"
+NEAR = 0.9 - MARGIN + 0.01  # of a score of 0.9
+FAR = 0.9 - MARGIN - 0.01
+
+
+def reply(position, score, example, part=0):
+    return Reply(f"Reply {position}", score, position, {}, examples=((example,),), part=part)
+
+
+def judge(replies, texts=(DENIED,), minimum=-1.0):
+    return push_back(replies, texts, SearchOptions(minimum_score=minimum))
+
+
+def test_a_reply_that_fits_nearly_as_well_is_given():
+    found = judge([reply(0, 0.9, "close my account"), reply(1, NEAR, "open an account")])
+    assert [each.position for each in found] == [1, 0]
+    assert found[0].score == NEAR
+    assert found[1].score == pytest.approx(0.9 - PENALTY)
+    assert found[1].opposes == "close my account"
+
+
+def test_nothing_is_given_where_only_the_opposite_fits():
+    replies = [reply(0, 0.9, "close my account"), reply(1, FAR, "change my account")]
+    assert judge(replies) == []
+    assert judge(replies[:1]) == []
+    found = judge(replies, minimum=ANY_SCORE)
+    assert [each.position for each in found] == [1, 0]
+    assert [each.score for each in found] == pytest.approx([FAR - SILENCE, 0.9 - PENALTY - SILENCE])
+
+
+def test_a_worse_opposite_silences_nobody():
+    found = judge([reply(0, 0.9, "keep my account"), reply(1, 0.8, "close my account")])
+    assert [each.position for each in found] == [0, 1]
+    assert found[0].score == 0.9
+
+
+def test_another_part_of_the_message_is_answered():
+    texts = (DENIED, "Where can I pay?")
+    found = judge([reply(0, 0.9, "close my account"), reply(1, 0.2, "where do I pay", part=1)], texts)
+    assert [each.position for each in found] == [1]
+    assert found[0].score == 0.2
+
+
+@pytest.mark.parametrize(("denial", "count"), [("Please don't!", 0), ("No way.", 0), ("Please do.", 1)])
+def test_a_sentence_may_deny_the_one_before(denial, count):
+    first = "You want to close my account."
+    texts = (f"{first} {denial}", first)
+    assert len(judge([reply(0, 0.9, "close my account", part=1)], texts)) == count
+
+
+def test_an_index_is_silent_where_only_the_opposite_fits(tmp_path):
+    index = Index.build(WordEncoder(), faq(slice(1, 3)), tmp_path / "index")
+    [[best, *_]] = index.search([["track my package"]], 4)
+    assert best.text == list(TOPICS)[1]
+    assert index.search([["never track my package"]], 4) == [[]]
+    [every] = index.search([["never track my package"]], 4, ANY_SCORE)
+    assert len(every) == 4
+    [[best, *_]] = index.search([["Never track my package. Please send it back."]], 4)
+    assert best.text == list(TOPICS)[2]
