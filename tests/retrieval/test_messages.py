@@ -91,6 +91,10 @@ def test_small_talk_is_read_before_a_message_that_asks_again():
         assert read_parts(["Hi", "My lamp broke.", call], None).message.text.startswith("My lamp broke.")
     assert read_parts(["Where is my lamp?", "thanks"], None).message.text == "thanks"
     assert read_parts(["Hi", "HELLO"], None).message.text == "HELLO"
+    for answer in ("one please", "asap", "not now please", "no hurry"):
+        assert read_parts(["How many lamps do you want?", answer], None).message.text == answer
+    for call in ("hello?", "help", "I need help"):
+        assert read_parts(["Hi! How can I help you with your order?", call], None).message.text == call
 
 
 def test_thanks_are_a_message_of_their_own():

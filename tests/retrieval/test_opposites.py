@@ -51,6 +51,11 @@ def test_another_part_of_the_message_is_answered():
     assert found[0].score == 0.2
 
 
+def test_a_sentence_with_and_without_its_courtesy_is_judged_as_one():
+    texts = (f"Hi, my name is Kim, {DENIED}", DENIED)
+    assert judge([reply(0, 0.9, "close my account", part=1), reply(1, FAR, "change my account")], texts) == []
+
+
 @pytest.mark.parametrize(("denial", "count"), [("Please don't!", 0), ("No way.", 0), ("Please do.", 1)])
 def test_a_sentence_may_deny_the_one_before(denial, count):
     first = "You want to close my account."

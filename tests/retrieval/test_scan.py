@@ -163,3 +163,20 @@ def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, sca
     assert all_there == pytest.approx(attended(rows, contexts), rel=1e-4, abs=tolerance)
     assert some_there == pytest.approx(attended(rows, contexts, present), rel=1e-4, abs=tolerance)
     assert exact_scores(contexts[0], rows) == pytest.approx(attended(rows, contexts)[0], rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(1, 10), st.integers(1, 3), st.booleans())
+def test_floors_of_groups_leave_nothing_out(seed, k, queries, has_ties):
+    """So many rows that floors come from the best of groups; the best ones may stand in one group."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(module.GROUPS * module.LEAST_GROUP * k, 2 * module.GROUPS * module.LEAST_GROUP * k))
+    rows = rng.standard_normal((count, 4)).astype(np.float32)
+    if has_ties:
+        rows = rows[rng.integers(0, 8 * k, count)]
+    if rng.random() < 0.5:
+        rows = rows[np.argsort(rows[:, 0])]
+    alive = rng.random(count) < rng.choice([0.05, 0.5, 1.0])
+    contexts = [unit(rng.standard_normal((1, 4))) for _ in range(queries - 1)] + [np.eye(1, 4, dtype=np.float32)]
+    cuts = rng.integers(0, count, int(rng.integers(0, 3))).tolist()
+    assert found_by_search(segments_of(rows, alive, cuts), contexts, k) == brute_force(rows, alive, contexts, k, -np.inf)

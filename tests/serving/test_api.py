@@ -74,8 +74,8 @@ def test_a_new_subject_is_read_alone(client, answers):
 
     answers.index.encoder = answers.encoder = Joining()
     asked = client()
-    for history, read in ((None, [TEXTS[3]]), (1, [f"Hi {TEXTS[3]}"])):
-        given = {"messages": ["Hi", TEXTS[3]]} | ({} if history is None else {"history": history})
+    for history, read in ((None, [TEXTS[3]]), (1, [f"Lamps {TEXTS[3]}"])):
+        given = {"messages": ["Lamps", TEXTS[3]]} | ({} if history is None else {"history": history})
         assert texts(asked.post("/v1/replies", json=given)) == [
             reply.text for reply in answers.index.search([read], distinct=True)[0]
         ]

@@ -28,11 +28,18 @@ def test_courtesy_behind_a_question_is_taken_off(after):
     QUESTION, "Good morning, robot", "thanks, that was it", "not now, leave the keys there", "no, leave the keys there",
     "cancel the Monday class, please", "Please, can I leave the keys?", "I am locked out, what now?", "Where is it, the red car",
     "If it rains, what happens to the match?", "good day pass prices", "hello", "Hi, where is it?", "", ", , -",
-    "I need a ticket to Paris, Texas", "Paris, Texas", "thanks, Lee", "please leave the keys there", "well water for the garden",
+    "I need a ticket to Paris, Texas", "Paris, Texas", "thanks, Lee", "please leave the keys there", "So far no key came back", "so called free trial of the gym", "It's Sunday, are you open?", "It's Windows 11, where is the menu?",
+    "I'm Type 1, may I bring it?", "Which day suits you, best Monday?",
+ "well water for the garden",
     "  where can I leave the keys -", "where can I leave the keys;", "- where can I leave the keys",
 ])
 def test_what_is_no_courtesy_stays(text):
     assert without_courtesy(text) == text
+
+
+@pytest.mark.parametrize(("text", "rest"), [("Hi there is no hot water", "there is no hot water"), ("hello everyone can see it now", "everyone can see it now")])
+def test_whoever_is_greeted_is_no_subject(text, rest):
+    assert without_courtesy(text) == rest
 
 
 def test_a_message_is_read_as_it_is_and_without_courtesy():

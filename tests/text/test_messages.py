@@ -121,13 +121,16 @@ def test_courtesy(text, content, asking, again):
     assert (has_content(text), asks(text), asks_again(text)) == (content, asking, again)
 
 
-@pytest.mark.parametrize("text", ["HELLO", "hellooo?", "any news?", "please help", "no answer?", "bump", "urgent!!!", "pls hurry"])
+@pytest.mark.parametrize("text", ["HELLO", "hellooo?", "any news?", "please help", "no answer?", "bump", "urgent!!!", "pls hurry", "hey, hello again", "can someone please help me", "it's very urgent"])
 def test_a_call_for_an_answer_is_known(text):
     assert calls(text)
     assert not calls(f"{text} my lamp")
 
 
-@pytest.mark.parametrize("text", ["thanks", "ok", "no", "fine", "me too", "yes please", "how do I update it", "I do", "It was nothing.", "", "?"])
+@pytest.mark.parametrize("text", [
+    "thanks", "ok", "no", "fine", "me too", "yes please", "how do I update it", "I do", "It was nothing.", "", "?", "please", "one please",
+    "please do", "not now please", "both please", "email please", "asap", "update", "no hurry", "not urgent", "a person please", "no help",
+])
 def test_an_answer_is_no_call(text):
     assert not calls(text)
 
@@ -135,7 +138,7 @@ def test_an_answer_is_no_call(text):
 @pytest.mark.parametrize(("text", "asking"), [
     ("I would like to move my class", True), ("we need a plumber, so send me one", True), ("I was wondering if you open today", True),
     ("pls move my class", True), ("I want to thank your people", False), ("Please send my warm regards to Ann.", False),
-    ("Please excuse that this is so long.", False), ("please note the date", False),
+    ("Please excuse that this is so long.", False), ("please note the date", False), ("Please note: can you move my class?", True), ("Excuse me, can I still pay?", True),
 ])
 def test_demands_ask(text, asking):
     assert asks(text) is asking

@@ -14,6 +14,7 @@ TEXTS = [
     "cancel my order",
     "The Zyrkonia lamp comes in quartz grey",
     "gift wrapping costs three euros",
+    "details of the deposit",
 ]
 
 
@@ -31,6 +32,7 @@ def speller():
         ("CANCLE my ordr", "cancel my order"),
         ("is the zyrkonai lamp in stock", "is the zyrkonia lamp in stock"),
         ("wraping", "wrapping"),
+        ("the depost is lost", "the deposit is lost"),
         ("i recieved the wrong thing", "i received the wrong thing"),
     ],
 )
@@ -86,7 +88,7 @@ def test_shorthand_and_names_are_no_other_language(speller, text):
     assert not speller.is_other_language(text)
 
 
-@pytest.mark.parametrize("text", ["Wo ist mein Paket", "asdkjh qwelkj", "Dove Il Mio Ordine", "dov'\u00e8 il mio ordine", "ASDKJH QWELKJ"])
+@pytest.mark.parametrize("text", ["Wo ist mein Paket", "asdkjh qwelkj", "Dove Il Mio Ordine", "dov'\u00e8 il mio ordine", "ASDKJH QWELKJ", "Vertrag K\u00fcndigen", "bitte Rechnung", "Wo Rechnung", "Asdkjh Qwelkj Zxcvb"])
 def test_other_languages_and_gibberish_are(speller, text):
     assert speller.is_foreign(text)
 

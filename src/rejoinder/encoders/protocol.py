@@ -96,7 +96,7 @@ class DualEncoder(Ranker, Protocol):
         return cosine_scores(self, contexts, candidates)
 
     def with_cache(self) -> Self:
-        """Return the same encoder, which encodes no text twice (4·d bytes each), if it can."""
+        """Return the same encoder, which reads no text twice, if it can."""
         return self
 
     def read_ahead(self, contexts: Sequence[Context]) -> None:  # noqa: ARG002 (without a cache)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.parts import sentence_parts
 from rejoinder.retrieval.replies import Reply
 from rejoinder.text.polarity import denies_a_sentence, opposed
 
@@ -34,18 +36,19 @@ def push_back(
 ) -> list[Reply]:
     """Return replies, best first, after those that oppose the message have lost `PENALTY`.
 
-    Where nothing else fits a part of the message as well, all replies to it lose `SILENCE`.
+    Where nothing else fits a sentence of the message as well, all replies to it lose `SILENCE`.
     """
     judged = [replace(reply, opposes=opposing(reply, texts) or "") for reply in replies]
-    unanswered = {
-        part
-        for part in {reply.part for reply in judged}
-        if _is_unanswered([reply for reply in judged if reply.part == part])
-    }
-    lowered = []
+    is_one_sentence = len(sentence_parts(texts)) < 2
+    by_sentence: defaultdict[int, list[Reply]] = defaultdict(list)
     for reply in judged:
-        lost = PENALTY * bool(reply.opposes) + SILENCE * (reply.part in unanswered)
-        lowered.append(replace(reply, score=reply.score - lost))
+        by_sentence[0 if is_one_sentence else reply.part].append(reply)
+    lowered = []
+    for own in by_sentence.values():
+        silence = SILENCE * _is_unanswered(own)
+        for reply in own:
+            lost = PENALTY * bool(reply.opposes) + silence
+            lowered.append(replace(reply, score=reply.score - lost))
     lowest = -math.inf if options.minimum_score is None else options.minimum_score
     kept = [reply for reply in lowered if reply.score >= lowest]
     return sorted(kept, key=lambda reply: -reply.score)[: options.k]

@@ -32,7 +32,7 @@ ALSO_SCORE = 0.1
 
 def penalties(texts: Sequence[str]) -> list[float]:
     """Return what is taken from the scores of each part of a message; nothing of one sentence's."""
-    if len(_sentences(texts)) < 2:
+    if len(sentence_parts(texts)) < 2:
         return [0.0] * len(texts)
     own = PENALTY * math.log2(len(texts))
     asking = [asks(text) for text in texts]
@@ -79,7 +79,7 @@ def _also(
     best: Positions,
 ) -> frozenset[int]:
     """Return the candidates that surely answer another sentence than the best one does."""
-    parts = _sentences(texts)
+    parts = sentence_parts(texts)
     if len(parts) < 2:
         return frozenset()
     firsts = {
@@ -90,7 +90,7 @@ def _also(
     return frozenset(firsts.difference(best.tolist()))
 
 
-def _sentences(texts: Sequence[str]) -> list[int]:
+def sentence_parts(texts: Sequence[str]) -> list[int]:
     """Return which parts of a message are not all of it; one is a sentence without its courtesy."""
     return [part for part, text in enumerate(texts) if not all(each in text for each in texts)]
 

@@ -86,7 +86,7 @@ def read_conversations_in_parts(
 def keep_subjects(encoder: DualEncoder, readings: Sequence[Reading]) -> list[Reading]:
     """Return conversations without earlier messages that `drop_stale_history` drops.
 
-    An encoder with a cache has then read all that is to be encoded of them.
+    An encoder with a cache has then read all their messages.
     """
     encoder.read_ahead(list(_to_read(readings)))
     kept = drop_stale_history(encoder, [reading.context for reading in readings])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rejoinder.conversations import Context, Conversation, is_persona, spoken
-from rejoinder.text.courtesy import asks, asks_again, calls, has_content, words
+from rejoinder.text.courtesy import asks, asks_again, calls, has_content, offers, words
 from rejoinder.text.messages import Message, clean_message, read_message
 from rejoinder.text.spelling import Speller, is_common
 
@@ -81,6 +81,8 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
     if not telling:
         return texts[: _fullest(texts) + 1] if asks_again(texts[-1]) else texts
     newest = telling[-1]
+    if offers(texts[newest]):
+        return texts
     if asks(texts[newest]):
         before = texts[:newest]
         return [

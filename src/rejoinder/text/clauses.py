@@ -15,11 +15,13 @@ _EDGES = " ,;:-\u2013\u2014"
 _BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
 _GREETING = match_pattern(
     r"(?i:(?:hi|hello|hey|hiya|hallo|dear|good (?:morning|afternoon|evening|day)"
-    r"|btw|by the way|quick question|u[mh]++|hmm++|okay|ok|so|anyway|basically"
+    r"|btw|by the way|quick question|u[mh]++|hmm++|okay|ok|anyway|basically"
+    r"|so(?! (?:far|called|long|many|much|that)\b)"
     r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|do|does|is|are)\b))\b"
-    r"[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b)?+\s++)++"
+    r"[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b(?! (?:is|are|was|were|can|has|have)\b))?+"
+    r"\s++)++"
 )
-_NAMING = match_pattern(r"(?i:(?:and |so )?+(?:i am|i'm|this is|it's|dear)\b)")
+_NAMING = match_pattern(r"(?i:(?:and |so )?+(?:i am|i'm|this is)\b)")
 _NAMED = match_pattern(
     rf"(?i:(?:and |so )?+my name(?: is|'s))(?:\s++\S++){{1,{MOST_NAMES}}}+\s*+\Z"
 )
@@ -66,4 +68,5 @@ def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
 
 def _is_name(clause: str) -> bool:
     """Return whether a clause is one to three words of a name."""
-    return len(clause.split()) <= MOST_NAMES and is_name(clause)
+    has_digit = any(letter.isdigit() for letter in clause)
+    return len(clause.split()) <= MOST_NAMES and not has_digit and is_name(clause)

@@ -6,6 +6,7 @@ import functools
 
 from rejoinder.patterns import match_pattern, search_pattern
 
+SHORT = 400  # letters of a text whose words are kept
 _WORD = search_pattern(r"[^\W_]+(?:['\u2019][^\W_]+)?+")
 _FUNCTION = """
 a about again all also always am an and another any are as at be because been being both but by can
@@ -55,16 +56,21 @@ _POLITE = frozenset([*_COURTEOUS.split(), *_OF_OTHERS.split(), "ok", "okay", "so
 _ASKING = frozenset(_FIRST_WORDS.split())
 _PARTING = frozenset(_PARTING_WORDS.split())
 _WAITING = frozenset(["waiting", "there", "anyone", "anybody", "somebody", "someone", "what", "so"])
-_CALLING_WORDS = """
-hello hi hey hiya help helping urgent urgently asap please pls plz answer reply respond response
-news update updates bump waiting hurry anyone anybody someone somebody
+_GREETINGS = frozenset(["hello", "hi", "hey", "hiya"])
+_AROUND_CALL_WORDS = "please pls plz still and so now asap again there yet me very it's"
+_CALL_TEXTS = """
+help, i need help, can you help, could you help, can u help, can someone help, can somebody help,
+answer, reply, respond, can you answer, can you reply, can you respond, can someone answer,
+any news, any answer, any reply, any response, any update, any updates, any updates on this,
+no news, no answer, no reply, no response, urgent, hurry, bump
 """
-_NUDGES = frozenset(["news", "update", "updates", "bump", "need", "hurry"])
-_CALLING = frozenset(_CALLING_WORDS.split())
+_AROUND_CALLS = frozenset(_AROUND_CALL_WORDS.split())
+_CALLS = frozenset(text.strip() for text in _CALL_TEXTS.split(","))
+_OFFER = search_pattern(r"\b(?:help|assist|do for) you\b")
 _PLEASE = frozenset(["please", "pls", "plz", "bitte", "favor"])
 _THANKING_WORDS = """
 thank thanks thankyou thx thanx thnx ty tysm cheers appreciate appreciated appreciation grateful
-regards wishes best danke merci gracias grazie obrigado obrigada
+regards wishes danke merci gracias grazie obrigado obrigada
 """
 _THANKING = frozenset(_THANKING_WORDS.split())
 _DENYING = frozenset(["no", "not", "never", "nor", "nope", "without"])
@@ -80,11 +86,17 @@ _DEMAND = search_pattern(
 _DRAWN_OUT = search_pattern(r"([^\W\d_])\1{2,}+")
 
 
-@functools.lru_cache(maxsize=4096)
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a text in small letters, contractions whole; "heyyy" is "hey"."""
+    return _words_of_short(text) if len(text) <= SHORT else _words(text)
+
+
+def _words(text: str) -> tuple[str, ...]:
     plain = text.lower().replace("\u2019", "'")
     return tuple(_WORD.findall(_DRAWN_OUT.sub(r"\1", plain)))
+
+
+_words_of_short = functools.lru_cache(maxsize=4096)(_words)
 
 
 def has_content(text: str) -> bool:
@@ -108,10 +120,14 @@ def calls(text: str) -> bool:
 
     As an answer to a question it would make no sense.
     """
-    said = words(text)
-    is_empty = all(word in _COURTESY or word in _NUDGES for word in said)
-    is_parting = any(word in _PARTING for word in said if word != "no")  # "no answer?"
-    return is_empty and not _CALLING.isdisjoint(said) and not is_parting
+    said = [word for word in words(text) if word not in _AROUND_CALLS]
+    rest = [word for word in said if word not in _GREETINGS]
+    return " ".join(rest) in _CALLS if rest else bool(said)
+
+
+def offers(text: str) -> bool:
+    """Return whether a message offers help, so that the other side wrote it."""
+    return _OFFER.search(" ".join(words(text))) is not None
 
 
 def denies(text: str) -> bool:
@@ -137,9 +153,10 @@ def is_thanks(text: str) -> bool:
 
 def asks(text: str) -> bool:
     """Return whether a sentence asks or demands something."""
+    if text.endswith(("?", "\uff1f")):
+        return True
     said = words(text)
     if _STOCK.match(" ".join(said)):
         return False
     is_asked = bool(said) and said[0] in _ASKING
-    is_demand = not _PLEASE.isdisjoint(said) or _DEMAND.search(" ".join(said)) is not None
-    return text.endswith(("?", "\uff1f")) or is_asked or is_demand
+    return is_asked or not _PLEASE.isdisjoint(said) or _DEMAND.search(" ".join(said)) is not None

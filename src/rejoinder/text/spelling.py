@@ -24,7 +24,9 @@ COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
 by one slip behind the first letter."""
 SERVICE_RANK = 10_000  # of words of services and chats, whose frequency is not known
-NEGATING = ("un", "de", "dis", "non")  # "unsubscribe" is no typo of "subscribe"
+NEGATING = ("un", "de", "dis", "non")
+"""A word that begins with one, and goes on with a word, is treated as a rare one: "unsubscribe" is
+no typo of "subscribe", but "depost" is one of "deposit"."""
 LEAST_STEM = 4  # letters of a word behind such a prefix
 TWO_OWN_SLIPS = 5  # letters of a word that may be one of the index with two slips
 TWO_SLIPS = 7  # letters of a word that may hold two slips
@@ -132,12 +134,10 @@ class Speller:
         """
         if self.is_of_other_language:
             return False
-        others = other_languages()
-        found = [
-            _plain(match[0])
-            for match in _WORD.finditer(text[:MAX_LETTERS])
-            if not _is_name(match) or _plain(match[0]) in others
-        ]
+        matches = list(_WORD.finditer(text[:MAX_LETTERS]))
+        found = [_plain(match[0]) for match in matches if not _is_name(match)]
+        if all(map(self._is_strange, found)):  # beside strange words, names are strange too
+            found = [_plain(match[0]) for match in matches]
         unknown = [word for word in found if self._is_strange(word)]
         is_one_word = len(found) == 1 and found[0].isascii()
         return not is_one_word and len(unknown) > MAX_UNKNOWN * len(found)
@@ -170,7 +170,9 @@ class Speller:
     def _is_strange(self, word: str) -> bool:
         if word in self._own:
             return False
-        return not self._is_word(word.partition("'")[0]) or word in other_languages()
+        stem = word.partition("'")[0]
+        is_word = stem in self._own or _is_english(stem) or self._negates_word(stem)
+        return not is_word or word in other_languages()
 
     def _is_known(self, word: str) -> bool:
         plain = _plain(word)
@@ -178,27 +180,29 @@ class Speller:
             return True
         stem = plain.partition("'")[0]
         own = self._own
-        return plain in own or self._is_word(stem) or stem.removesuffix("s") in own
+        return plain in own or stem in own or _is_english(stem) or stem.removesuffix("s") in own
 
-    def _is_word(self, word: str) -> bool:
-        """Return whether a word, or what it negates, is English or of the index."""
-        if word in self._own or _is_english(word):
-            return True
+    def _negates_word(self, word: str) -> bool:
+        """Return whether a word begins with a prefix that negates the rest, which is a word."""
         return any(rest in self._own or _is_english(rest) for rest in _negated(word))
 
     def _correction(self, word: str) -> str | None:
-        if word not in self._known:
-            if len(self._known) >= MAX_KEPT:
-                self._known.clear()
-            self._known[word] = self._nearest(word)
-        return self._known[word]
+        known = self._known  # which other threads may clear
+        found = known.get(word, word)
+        if found != word:
+            return found
+        found = self._nearest(word)
+        if len(known) >= MAX_KEPT:
+            known.clear()
+        known[word] = found
+        return found
 
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
         from rapidfuzz import process
         from rapidfuzz.distance import OSA
 
-        is_rare = word in english()
+        is_rare = word in english() or self._negates_word(word)
         slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_rare else 1
         best: tuple[float, str] | None = None
         for near, distance, _ in process.extract(
