@@ -84,22 +84,23 @@ mister mr mrs ms mx prof professor sales senior sir st
 """
 # Given names and surnames that are common words, too.
 _NAME_WORDS = """
-al amber angel april archer art autumn baker banks barber basil bean beard bell belle ben bill
-bird bishop black bo bob bonnie brook brown buddy bush butler can cannon carpenter chambers chan
-charity chase chip chuck clay cliff cooper cook crystal daisy dawn day dean destiny do dodge don
-drew duke earl earnest ed eve faith fay fern fields fish flowers ford forest forrest foster fox
-frank frost fry garland garrison gates gay ginger glen golden grace grant gray green gross guy
-hall harmony hawk heath heather hill ho holly honey hood hope hunt hunter iris ivy jack jade jay
-jewel joy june kay ken king kirk kit knight lake lamb lance lane lang laurel le lee li lily long
-louis love major mark marks marsh mason max may melody merry mike miles miller mills misty monk
-morrow moss nick noble olive opal paris park parks pat pearl peg penny pierce pope porter powers
-price prince ray reed rice rich rivers rob robin rocky rod rose ruby rush rusty sage sally sandy
-savage shepherd sherry shields singh sky small smith snow sonny sparks spears stone strong sue
-summer sun swan tan victor violet wade walls ward waters weaver weeks wells west white will winter
-wise wolf wood woods young
+al amber angel april archer art august autumn baker banks barber basil bean beard bell belle ben
+bill bird bishop black bo bob bond bonnie booth brook brown buddy burns bush butler can cannon
+carpenter chambers chan charity chase cherry chip chuck clay cliff cook cooper crystal daisy dawn
+day dean destiny do dodge don drew duke earl earnest ed eve faith farmer fay fern fields fish
+flowers ford forest forrest foster fox frank frost fry gale garland garrison gates gay ginger glen
+golden grace grant graves gray green gross guy hall hardy harmony hawk heath heather hill ho holly
+honey hood hope horn hunt hunter iris ivy jack jade jay jewel joy june kay ken king kirk kit kitty
+knight lake lamb lance lane lang laurel le lee li lily long louis love major mark marks marsh mary
+mason max may melody merry mike miles miller mills misty monk morrow moss nick noble olive opal page
+paris park parks pat pearl peg penny pierce pope porter powers price prince ray reed rice rich
+rivers rob robin rocky rod rose ruby rush rusty sage sally sandy savage shepherd sherry shields
+singh sky small smith snow sonny sparks spears stone strong sue summer sun swan tan van victor
+violet wade wall walls ward waters weaver weeks wells west white will winter wise wolf wood woods
+young
 """
 _DATE_WORDS = """
-monday tuesday wednesday thursday friday saturday sunday january february march july august
+monday tuesday wednesday thursday friday saturday sunday january february march july
 september october november december
 """
 _GROUP_WORDS = "team teams staff folks people crew department dept co corp gmbh inc llc ltd plc"

@@ -52,6 +52,7 @@ _COMPANY = search_pattern(
 )
 _VERB_WORDS = "is are was were am has had does did isn't aren't doesn't didn't won't"
 _VERBS = frozenset(_VERB_WORDS.split())
+_OBJECTS = frozenset(["it", "this", "that", "them", "these", "those", "the"])
 _SENTENCE_END = search_pattern(r"[.!?\u2026][ \t]")
 _FORWARDS = frozenset(["fyi", "fw", "fwd", "forwarded", "forwarding", "below"])
 _FORMS = frozenset(["form", "website", "site"])
@@ -216,7 +217,7 @@ def _said_lines(lines: list[str]) -> list[bool]:
     before = ""
     for line in lines:
         is_legal = bool(line) and (is_legal or _is_disclaimer([line]))
-        is_told = not before and (_is_sentence(line) or _tells(line))
+        is_told = not before and (_is_sentence(line) or _tells(line) or _demands(line))
         said.append(bool(line) and not is_legal and (is_told or _is_said(line)))
         before = line
     return said
@@ -248,7 +249,8 @@ def _signature_end(lines: list[str], said: list[bool], start: int) -> int:
             return number
         if said[number] or (says_thanks(lines[start]) and _is_sentence(line)):
             return number if signed and not lines[number - 1] else start
-        if signed == MAX_SIGNATURE_LINES or (needs_name and not signed and not _signs(line)):
+        is_unsigned = not signed and (_demands(line) or (needs_name and not _signs(line)))
+        if signed == MAX_SIGNATURE_LINES or is_unsigned:
             return start
         signed += 1
     return len(lines)
@@ -288,6 +290,13 @@ def _tells(line: str) -> bool:
     """Return whether a line has a verb, or is the first one of a list with numbers."""
     is_told = len(line.split()) >= MIN_SENTENCE and not _VERBS.isdisjoint(words(line))
     return _ITEM.match(line) is not None or (is_told and _COMPANY.search(line) is None)
+
+
+def _demands(line: str) -> bool:
+    """Return whether a line has the form of "Cancel the order", unlike "Head of the office"."""
+    said = words(line)
+    is_object = not _OBJECTS.isdisjoint(said[1:]) and "of" not in said
+    return is_object and is_common(said[0])
 
 
 def _without_salutation(lines: list[str]) -> list[str]:
