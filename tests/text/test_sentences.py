@@ -15,6 +15,8 @@ from rejoinder.text.sentences import split_sentences
         ["I paid it in feb.", "is that right"],
         ["We moved on 3 Oct.", "The new address is below."],
         ["I sold socks, hats etc.", "Do you buy them?"],
+        ["It shut at 9 p.m.", "My bag is in there."],
+        ["Sold by Lamp Ltd.", "Please refund it."],
     ],
 )
 def test_a_short_form_ends_a_sentence_before_a_new_one(sentences):
@@ -33,6 +35,11 @@ def test_a_short_form_ends_a_sentence_before_a_new_one(sentences):
         "I like fruit, e.g. Conference pears.",
         "P.S. Where is it?",
         "about 5 approx. or so",
+        "Is it 7 a.m. Monday or 8 p.m. Friday?",
+        "I came at 6 p.m. May 4 by train",
+        "It was 8 p.m. Paris time",
+        "Lamp Inc. Berlin sent it.",
+        "They left on 4 Nov. Leeds was first",
     ],
 )
 def test_a_short_form_within_a_sentence_does_not_end_it(text):

@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 
 from rejoinder.patterns import MatchPattern, match_pattern, search_pattern
-from rejoinder.text.courtesy import denies, has_content, words
+from rejoinder.text.courtesy import asks, denies, has_content, words
+from rejoinder.text.spelling import COMMON, english
 
 MAX_SALUTATION = 80  # letters of a line that is a salutation
 MAX_CLOSING = 80  # of a line that is a closing
 MAX_NAMES = 8  # words behind a closing, in its line
 MAX_ADDRESSEE = 3  # words of a first line that is a name
+MIN_ADDRESS = 2  # words of names; more are an address
 
 FIRST_PERSON = frozenset(["i", "i'm", "i've", "i'd", "i'll", "me", "my", "mine", "myself"])
 _MARKS = " ,.!:;|&()\u2013\u2014-"
@@ -26,6 +28,9 @@ _GREETING = match_pattern(
     r"|buen(?:os d\u00edas|as tardes|as noches)|estimad[oa]s?|querid[oa]s?|buon ?giorno"
     r"|buonasera|salve|ciao|gentil[ei]|spett(?:abile|\.le)|egregio|ol\u00e1|bo(?:m dia|a tarde"
     r"|a noite)|prezad[oa]s?|car[oai]|exm[oa]s?)\b"
+)
+_LETTER_GREETING = match_pattern(  # what is addressed behind it is no request
+    r"(?i)(?:dear|fao|attn|liebe|sehr|ch[e\u00e8]r|estimad|querid|gentil|spett|egregi|prezad|exm)"
 )
 _FORMULA = match_pattern(
     r"(?i)(?:(?:with |my )?(?:very )?(?:best|kind|kindest|warm|warmest|many)(?: (?:regards|wishes"
@@ -42,10 +47,23 @@ _FORMULA = match_pattern(
     r"|grazie(?: (?:mille|in anticipo|tante))?|(?:com os melhores )?cumprimentos|atenciosamente"
     r"|(?:muito )?obrigad[oa]s?|abra\u00e7os)[,.!]?"
 )
-_WISH = match_pattern(
-    r"(?i)(?:take (?:good )?care|bye|(?:have|enjoy|(?:i )?wish(?:ing)? you)"
-    r" (?:a|an|the|your)(?: [a-z]{1,12}){1,4})\b"
+_WISHED = (
+    r"(?:very|really|and|rest of (?:the|your)|good|great|nice|lovely|pleasant|wonderful|fantastic"
+    r"|amazing|best|fine|happy|sunny|warm|safe|healthy|beautiful|blessed|super|relaxing|enjoyable)"
 )
+_TIMES = (
+    r"(?:days?|evening|weeks?|weekend|trip|holidays?|time|one|night|morning|afternoon|year|break"
+    r"|summer|winter|spring|autumn|christmas|easter)"
+)
+_WISH = match_pattern(
+    r"(?i)(?:take (?:good )?care(?: of (?:yourself|yourselves))?(?! of\b)|bye(?: bye| for now)?"
+    r"|(?:have|enjoy|(?:i )?wish(?:ing)? you(?: all)?) (?:a|an|the|your)"
+    rf"(?: {_WISHED}){{0,4}} {_TIMES})\b"
+)
+_ORDER = match_pattern(r"(?i)(?:have|take)\b")
+_WISHED_TO = frozenset(["ahead", "again", "all", "and", "everyone", "now", "soon", "there", "too"])
+_PLACING = frozenset(["at", "for", "in", "of", "on", "to", "with"])  # before no name of a sender
+_HASTE = frozenset(["please", "pls", "plz", "asap", "urgently", "immediately"])
 _PARTING_WORDS = """
 regards rgds brgds greetings wishes love hugs kisses sincerely faithfully truly respectfully warmly
 cordially cheers thanks thank thanx thx tks ta tia kr hearing
@@ -60,8 +78,38 @@ equipe equipo et frau herr herren kollegen kunde la las le les los o os ou se\u0
 se\u00f1ores senhor senhora senhores signor signora signori todos tous tutti und van von y zusammen
 \u00e0 \u00e9quipe
 """
+_NEUTRAL_WORDS = """
+captain co department dept director dr family gmbh hq inc junior llc ltd ma'am madam marketing miss
+mister mr mrs ms mx prof professor sales senior sir st
+"""
+# Given names and surnames that are common words, too.
+_NAME_WORDS = """
+al amber angel april archer art august autumn baker banks barber basil bean beard bell belle ben
+bill bird bishop black bo bob bond bonnie booth brook brown buddy burns bush butler can cannon
+carpenter chambers chan charity chase cherry chip chuck clay cliff cook cooper crystal daisy dawn
+day dean destiny do dodge don drew duke earl earnest ed eve faith farmer fay fern fields fish
+flowers ford forest forrest foster fox frank frost fry gale garland garrison gates gay ginger glen
+golden grace grant graves gray green gross guy hall hardy harmony hawk heath heather hill ho holly
+honey hood hope horn hunt hunter iris ivy jack jade jay jewel joy june kay ken king kirk kit kitty
+knight lake lamb lance lane lang laurel le lee li lily long louis love major mark marks marsh mary
+mason max may melody merry mike miles miller mills misty monk morrow moss nick noble olive opal page
+paris park parks pat pearl peg penny pierce pope porter powers price prince ray reed rice rich
+rivers rob robin rocky rod rose ruby rush rusty sage sally sandy savage shepherd sherry shields
+singh sky small smith snow sonny sparks spears stone strong sue summer sun swan tan van victor
+violet wade wall walls ward waters weaver weeks wells west white will winter wise wolf wood woods
+young
+"""
+_DATE_WORDS = """
+monday tuesday wednesday thursday friday saturday sunday january february march july
+september october november december
+"""
+_GROUP_WORDS = "team teams staff folks people crew department dept co corp gmbh inc llc ltd plc"
+_GROUPS = frozenset(_GROUP_WORDS.split())
 _PARTING = frozenset(_PARTING_WORDS.split())
+_DATES = frozenset(_DATE_WORDS.split())
+_NAMES = frozenset(_NAME_WORDS.split())
 _ADDRESSED = frozenset(_ADDRESSED_WORDS.split())
+_NEUTRAL = frozenset([*_ADDRESSED, *_NEUTRAL_WORDS.split()])
 _THANKS = search_pattern(
     r"(?i)thank|\bth?x\b|dank|merci|gracias|grazie|obrigad|\btak\b|d\u011bkuj|\uac10\uc0ac|\u8c22"
 )
@@ -70,14 +118,19 @@ _THANKS = search_pattern(
 def is_salutation(line: str) -> bool:
     """Return whether a line greets people, teams or places, and says nothing else.
 
-    A name may have small letters if it is the only word, with a mark behind it.
+    A name may have small letters if it is the only word, with a mark behind it. "Dear" is said to
+    people alone: words behind it may be common ones.
     """
     greeting = _GREETING.match(line) if len(line) <= MAX_SALUTATION else None
     if greeting is None or "?" in line:
         return False
     addressed = line[greeting.end() :].strip(_MARKS)
+    if not has_content(addressed) or is_name(addressed):
+        return True
+    if _LETTER_GREETING.match(line) and _is_capital(addressed) and not asks(addressed):
+        return True
     is_called = line.endswith((",", "!")) and len(words(addressed)) == 1
-    return is_called or not has_content(addressed) or is_name(addressed)
+    return is_called and not is_common(addressed)
 
 
 def is_addressee(line: str) -> bool:
@@ -87,7 +140,15 @@ def is_addressee(line: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text may be names, titles or an address: its words have capital letters."""
+    """Return whether a text may be names, titles or an address: its words have capital letters.
+
+    Common words are names only if they are in use as such, of a team or firm, or behind a name.
+    """
+    return _is_capital(text) and not is_common(text)
+
+
+def _is_capital(text: str) -> bool:
+    """Return whether all words of a text have capital letters, except those around names."""
     listed = [word.strip(_MARKS) for word in text.split()]
     is_loud = text.isupper() and sum(len(word) > 1 for word in listed) > 1
     if is_loud or not FIRST_PERSON.isdisjoint(words(text)):
@@ -96,6 +157,28 @@ def is_name(text: str) -> bool:
         not word[:1].islower() or "@" in word or "." in word or word in _ADDRESSED
         for word in listed
     )
+
+
+def is_common(text: str) -> bool:
+    """Return whether a text has common words such as no name has: "Lost Card", "Saturday".
+
+    Behind a name that is no word, half of at least three words may be common: those of its address.
+    """
+    listed = [word.strip(_MARKS) for word in text.split()]
+    said = [part for word in listed if "@" not in word and "." not in word for part in words(word)]
+    if said and said[-1] in _GROUPS:
+        return False
+    named = [word for word in said if word.isalpha() and len(word) > 1 and word not in _NEUTRAL]
+    common = sum(map(_is_word, named))
+    is_address = len(named) > MIN_ADDRESS and not _is_word(named[0]) and named[0] not in _NAMES
+    return common > (len(named) // 2 if is_address else 0)
+
+
+def _is_word(word: str) -> bool:
+    """Return whether a word is in common use, and not as a name."""
+    if word in _NAMES:
+        return False
+    return word in _DATES or english().get(word, COMMON) < COMMON
 
 
 def is_closing(line: str) -> bool:
@@ -156,6 +239,23 @@ def _is_parting(text: str) -> bool:
     if said[:1] == ("you",) or denies(courtesy):
         return False
     if _WISH.match(text):
-        return not has_content(" ".join(said).removeprefix("take "))
+        return _is_wish(text)
+    if _ORDER.match(text):
+        return False
     others = [word for word in said if word not in _PARTING]
     return len(others) < len(said) and not has_content(" ".join(others))
+
+
+def _is_wish(text: str) -> bool:
+    """Return whether a text only wishes something, behind which names or a closing may stand."""
+    wish = _WISH.match(text)
+    said = words(text)
+    if wish is None or not FIRST_PERSON.isdisjoint(said) or not _HASTE.isdisjoint(said):
+        return False
+    rest = text[wish.end() :].strip(_MARKS)
+    others = words(rest)
+    if others[:1] == ("and",):
+        rest = rest[len("and") :].strip(_MARKS)
+    if _WISHED_TO.issuperset(others) or is_closing(rest):
+        return True
+    return is_name(rest) and others[0] not in _PLACING

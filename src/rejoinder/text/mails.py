@@ -14,6 +14,7 @@ from rejoinder.text.mail_courtesy import (
     FIRST_PERSON,
     is_addressee,
     is_closing,
+    is_common,
     is_formula,
     is_name,
     is_salutation,
@@ -37,7 +38,21 @@ _WROTE = match_pattern(  # "On Mon, 3 May 2026, a shop", of which the next line 
     r"(?i)(?:on|am|le|el|il|op|em|den|dnia|dne) [^\n]{0,80}\d[^\n]{0,120}(?<![.!?])"
 )
 _DASHES = frozenset({DELIMITER, "--", "\u2014", "__", "___", "----"})
-_POSTSCRIPT = match_pattern(r"(?i)(?:p\. ?){1,2}s\b|p{1,2}s\b")
+_POSTSCRIPT = match_pattern(
+    r"(?i)(?:p\. ?){1,2}s\b|p{1,2}s\b|n\.? ?b\b[.:,;]{0,2} +\S|one (?:more|other|last) thing\b"
+    r"|(?:note|update|edit|correction|addition|addendum|also|another thing|and|oh)"
+    r"(?: [^\n:]{1,20})?:"
+)
+_ITEM = match_pattern(r"1[.)] ?[^\W\d_]")
+_COMPANY = search_pattern(
+    r"(?i)\bregistered (?:office|charity|company)\b[^?\n]{0,200}\d"
+    r"|\bregistered in\b[^?\n]{0,100}\b(?:no|nr|number)[.:]? ?\d"
+    r"|\b(?:vat|company|charity) (?:reg|no|number|registration)\b[^?\n]{0,20}\d"
+    r"|all rights reserved|\u00a9|\bauthori[sz]ed and regulated\b"
+)
+_VERB_WORDS = "is are was were am has had does did isn't aren't doesn't didn't won't"
+_VERBS = frozenset(_VERB_WORDS.split())
+_OBJECTS = frozenset(["it", "this", "that", "them", "these", "those", "the"])
 _SENTENCE_END = search_pattern(r"[.!?\u2026][ \t]")
 _FORWARDS = frozenset(["fyi", "fw", "fwd", "forwarded", "forwarding", "below"])
 _FORMS = frozenset(["form", "website", "site"])
@@ -45,6 +60,7 @@ _ARRIVALS = frozenset(["received", "new", "submitted", "submission", "enquiry", 
 _ABOUT_MAILS = frozenset(
     ["see", "sent", "via", "through", "following", "attached", "web", "page", "online"]
 )
+_AUTHOR = frozenset(["i", "i'm", "i've", "i'd", "i'll", "my"])
 _DENIED = frozenset(["no", "not", *FIRST_PERSON])
 _DISCLAIMER = search_pattern(
     r"(?i)confidentiality (?:notice|note)|legal (?:notice|disclaimer)|\bdisclaimer:"
@@ -141,21 +157,31 @@ def _drop_header(lines: list[str]) -> None:
 
 
 def _without_disclaimers(lines: list[str]) -> list[str]:
-    """Return lines without the paragraphs that are disclaimers, unless the first one is."""
+    """Return lines without the paragraphs that are disclaimers.
+
+    The first one stays, and so does one below nothing but a salutation.
+    """
     kept: list[str] = []
+    has_text = False
     for is_text, grouped in itertools.groupby(lines, bool):
         paragraph = list(grouped)
-        if not is_text or not any(kept) or not _is_disclaimer(paragraph):
-            kept.extend(paragraph)
+        if is_text and has_text and _is_disclaimer(paragraph):
+            continue
+        kept.extend(paragraph)
+        has_text = has_text or (is_text and not all(map(_is_greeting, paragraph)))
     return kept
 
 
+def _is_greeting(line: str) -> bool:
+    return is_salutation(line) or is_addressee(line)
+
+
 def _is_disclaimer(paragraph: list[str]) -> bool:
-    """Return whether a paragraph is a disclaimer; none asks, and none says "I"."""
+    """Return whether a paragraph is a disclaimer; none asks, and none says "I" or "my"."""
     if _DISCLAIMER.search(paragraph[0]) is None:
         return False
     text = " ".join(paragraph)
-    return "?" not in text and "i" not in words(text)
+    return "?" not in text and _AUTHOR.isdisjoint(words(text))
 
 
 def _without_signatures(lines: list[str]) -> list[str]:
@@ -182,12 +208,18 @@ def _without_signatures(lines: list[str]) -> list[str]:
 
 
 def _said_lines(lines: list[str]) -> list[bool]:
-    """Return which lines say something where they stand below a closing; no disclaimer does."""
+    """Return which lines say something where they stand below a closing; no disclaimer does.
+
+    Sentences and lists do behind a blank line; slogans stand directly below a name.
+    """
     said: list[bool] = []
     is_legal = False
+    before = ""
     for line in lines:
         is_legal = bool(line) and (is_legal or _is_disclaimer([line]))
-        said.append(bool(line) and not is_legal and _is_said(line))
+        is_told = not before and (_is_sentence(line) or _tells(line) or _demands(line))
+        said.append(bool(line) and not is_legal and (is_told or _is_said(line)))
+        before = line
     return said
 
 
@@ -217,7 +249,8 @@ def _signature_end(lines: list[str], said: list[bool], start: int) -> int:
             return number
         if said[number] or (says_thanks(lines[start]) and _is_sentence(line)):
             return number if signed and not lines[number - 1] else start
-        if signed == MAX_SIGNATURE_LINES or (needs_name and not signed and not _signs(line)):
+        is_unsigned = not signed and (_demands(line) or (needs_name and not _signs(line)))
+        if signed == MAX_SIGNATURE_LINES or is_unsigned:
             return start
         signed += 1
     return len(lines)
@@ -225,12 +258,13 @@ def _signature_end(lines: list[str], said: list[bool], start: int) -> int:
 
 def _signs(line: str) -> bool:
     """Return whether a line may be the first one of a signature."""
-    return len(line.split()) == 1 or is_name(line) or is_closing(line)
+    is_word = len(line.split()) == 1 and not is_common(line)
+    return is_word or is_name(line) or is_closing(line)
 
 
 def _is_added(line: str) -> bool:
-    """Return whether a line is a postscript."""
-    return _POSTSCRIPT.match(line) is not None
+    """Return whether a line is a postscript, and no disclaimer."""
+    return _POSTSCRIPT.match(line) is not None and not _is_disclaimer([line])
 
 
 def _is_said(line: str) -> bool:
@@ -247,8 +281,22 @@ def _is_said(line: str) -> bool:
 
 
 def _is_sentence(line: str) -> bool:
-    """Return whether a line below thanks is a sentence: thanks do not always close a mail."""
-    return line.endswith((".", "!")) and len(line.split()) > MIN_SENTENCE
+    """Return whether a line is a sentence, and not what a company has to print."""
+    is_long = line.endswith((".", "!")) and len(line.split()) > MIN_SENTENCE
+    return is_long and _COMPANY.search(line) is None
+
+
+def _tells(line: str) -> bool:
+    """Return whether a line has a verb, or is the first one of a list with numbers."""
+    is_told = len(line.split()) >= MIN_SENTENCE and not _VERBS.isdisjoint(words(line))
+    return _ITEM.match(line) is not None or (is_told and _COMPANY.search(line) is None)
+
+
+def _demands(line: str) -> bool:
+    """Return whether a line has the form of "Cancel the order", unlike "Head of the office"."""
+    said = words(line)
+    is_object = not _OBJECTS.isdisjoint(said[1:]) and "of" not in said
+    return is_object and is_common(said[0])
 
 
 def _without_salutation(lines: list[str]) -> list[str]:

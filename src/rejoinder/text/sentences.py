@@ -10,6 +10,7 @@ from rejoinder.text.courtesy import asks, has_content
 MAX_WORDS = 40
 """Of a sentence; a longer one is cut at commas and conjunctions, or else anywhere."""
 LEAST_PIECE = 6  # words between two such cuts
+MAX_FIRST = 40  # letters looked at of a sentence's beginning
 LONGEST_SUFFIX = 4  # letters of "Js" or "html"
 WRAPPED = 50  # letters of a line from which the next one goes on with its sentence
 
@@ -54,12 +55,22 @@ def _is_abbreviated(paragraph: str, start: int, end: re.Match[str]) -> bool:
     """Return whether a stop is that of an abbreviation, by what stands around it."""
     first = paragraph.rfind(" ", start, end.start()) + 1
     word = paragraph[max(first, start) : end.start()].lower()
-    following = paragraph[end.end() : end.end() + 1]
+    begins = _begins(paragraph, end.end())
     if word in _BEFORE_DIGITS:
         is_day = first > start + 1 and paragraph[first - 2].isdigit()
         is_number = any(letter.isdigit() for letter in paragraph[end.end() : end.end() + 2])
-        return is_number or (is_day and not following.isupper())
-    return word in _BEFORE_ALL or (word in _BEFORE_SMALL and not following.isupper())
+        return is_number or (is_day and not begins)
+    return word in _BEFORE_ALL or (word in _BEFORE_SMALL and not begins)
+
+
+def _begins(paragraph: str, start: int) -> bool:
+    """Return whether a sentence begins somewhere: with a capital letter, and no name or date."""
+    if not paragraph[start : start + 1].isupper():
+        return False
+    following = paragraph[start : start + MAX_FIRST].split()
+    first = following[0].rstrip("?!.,;:\uff1f")
+    is_date = first == "May" and len(following) > 1 and following[1][0].isdigit()
+    return not is_date and (asks(first) or not has_content(first))
 
 
 def _with_blanks(paragraph: str) -> str:
