@@ -28,7 +28,7 @@ def test_courtesy_behind_a_question_is_taken_off(after):
     QUESTION, "Good morning, robot", "thanks, that was it", "not now, leave the keys there", "no, leave the keys there",
     "cancel the Monday class, please", "Please, can I leave the keys?", "I am locked out, what now?", "Where is it, the red car",
     "If it rains, what happens to the match?", "good day pass prices", "hello", "Hi, where is it?", "", ", , -",
-    "I need a ticket to Paris, Texas", "Paris, Texas", "thanks, Lee", "please leave the keys there", "So far no key came back", "so called free trial of the gym", "It's Sunday, are you open?", "It's Windows 11, where is the menu?",
+    "I need a ticket to Paris, Texas", "Paris, Texas", "thanks, Lee", "please leave the keys there", "please do not leave the keys there", "So far no key came back", "so called free trial of the gym", "It's Sunday, are you open?", "It's Windows 11, where is the menu?",
     "I'm Type 1, may I bring it?", "Which day suits you, best Monday?",
  "well water for the garden",
     "  where can I leave the keys -", "where can I leave the keys;", "- where can I leave the keys",
@@ -49,3 +49,5 @@ def test_a_message_is_read_as_it_is_and_without_courtesy():
     mail = read_message(f"It rained all day and the roof of the shed leaks. {message} The weather is fine now.")
     assert QUESTION in mail.parts
     assert message not in mail.parts
+    told = "thanks for the nice work, you have a fan here."
+    assert told in read_message(f"It rained all day. {told}").parts

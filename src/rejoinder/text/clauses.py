@@ -17,7 +17,7 @@ _GREETING = match_pattern(
     r"(?i:(?:hi|hello|hey|hiya|hallo|dear|good (?:morning|afternoon|evening|day)"
     r"|btw|by the way|quick question|u[mh]++|hmm++|okay|ok|anyway|basically"
     r"|so(?! (?:far|called|long|many|much|that)\b)"
-    r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|do|does|is|are)\b))\b"
+    r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|is|are)\b))\b"
     r"[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b(?! (?:is|are|was|were|can|has|have)\b))?+"
     r"\s++)++"
 )

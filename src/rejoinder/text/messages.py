@@ -14,7 +14,7 @@ from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
 from rejoinder.text.clauses import without_courtesy
-from rejoinder.text.courtesy import has_content
+from rejoinder.text.courtesy import asks, has_content
 from rejoinder.text.emoji import read_emoji
 from rejoinder.text.mails import clean_mail
 from rejoinder.text.sentences import split_sentences
@@ -90,7 +90,7 @@ def read_message(text: str) -> Message:
         clean = " ".join(clean.split())
     if len(sentences) < 2:
         return Message(tuple(dict.fromkeys([clean, without_courtesy(clean)])), clean, is_cut)
-    telling = list(dict.fromkeys(without_courtesy(each) for each in sentences if has_content(each)))
+    telling = list(dict.fromkeys(_question(each) for each in sentences if has_content(each)))
     if not telling:
         return Message((clean,), clean, is_cut)
     if len(telling) > MAX_PARTS:
@@ -99,6 +99,12 @@ def read_message(text: str) -> Message:
     whole = [clean] if len(clean.split()) <= WHOLE_WORDS else []
     parts = tuple(dict.fromkeys([*whole, *telling]))
     return Message(parts, clean, is_cut)
+
+
+def _question(sentence: str) -> str:
+    """Return a sentence, without its courtesy if it asks; of one that tells little would be left."""
+    rest = without_courtesy(sentence)
+    return rest if asks(rest) else sentence
 
 
 def clean_message(text: str) -> str:
