@@ -102,7 +102,7 @@ def read_message(text: str) -> Message:
 
 
 def _question(sentence: str) -> str:
-    """Return a sentence, without its courtesy if it asks; little of one that tells would be left."""
+    """Return a sentence, without its courtesy if it asks; little would be left of others."""
     rest = without_courtesy(sentence)
     return rest if asks(rest) else sentence
 
