@@ -79,10 +79,6 @@ _STOCK = match_pattern(
     r"|how are|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)"
     r"|excuse|pardon|note|(?:send|give|pass on) (?:my|our)(?: \w+)? (?:regards|greetings|wishes))\b"
 )
-_DEMAND = search_pattern(
-    r"\b(?:i (?:want|need|would like|was wondering|wonder)|i'd like|(?:tell|show|give|send) me)\b"
-    r"(?! to (?:say|thank|tell|add|mention|wish|start|begin|express))"
-)
 _DRAWN_OUT = search_pattern(r"([^\W\d_])\1{2,}+")
 
 
@@ -159,4 +155,4 @@ def asks(text: str) -> bool:
     if _STOCK.match(" ".join(said)):
         return False
     is_asked = bool(said) and said[0] in _ASKING
-    return is_asked or not _PLEASE.isdisjoint(said) or _DEMAND.search(" ".join(said)) is not None
+    return is_asked or not _PLEASE.isdisjoint(said)
