@@ -76,7 +76,7 @@ _THANKING = frozenset(_THANKING_WORDS.split())
 _DENYING = frozenset(["no", "not", "never", "nor", "nope", "without"])
 _STOCK = match_pattern(
     r"(?:please |kindly |just |so |and )?+(?:(?:do not|don't|feel|forgive|bear with"
-    r"|how are|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)"
+    r"|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)"
     r"|excuse|pardon|note|(?:send|give|pass on) (?:my|our)(?: \w+)? (?:regards|greetings|wishes))\b"
 )
 _DRAWN_OUT = search_pattern(r"([^\W\d_])\1{2,}+")
@@ -149,10 +149,9 @@ def is_thanks(text: str) -> bool:
 
 def asks(text: str) -> bool:
     """Return whether a sentence asks or demands something."""
-    if text.endswith(("?", "\uff1f")):
-        return True
     said = words(text)
-    if _STOCK.match(" ".join(said)):
+    is_question = text.endswith(("?", "\uff1f"))
+    if said[:3] == ("how", "are", "you") or (not is_question and _STOCK.match(" ".join(said))):
         return False
     is_asked = bool(said) and said[0] in _ASKING
-    return is_asked or not _PLEASE.isdisjoint(said)
+    return is_question or is_asked or not _PLEASE.isdisjoint(said)
