@@ -7,8 +7,8 @@ denials are of the halves called "report". The rows:
 
 - *mail N*: a question among courtesy, N words in all;
 - *typo 1, 2*: slips in the longest word: swapped, left out, doubled, or of a neighbouring key;
-- *denied*: the opposite of what a reply answers (`data/polarity.jsonl`); counted are replies to it
-  with a confidence above 0.5, and *kept*: requests with other negators that get their reply;
+- *denied*: the opposite of what a reply answers (`data/polarity.jsonl`); counted are that reply,
+  and *another*, with a confidence above 0.5, and *kept*: other negators, where the reply is right;
 - *burst*: greeting, question, "hello?", as a list without roles;
 - *emoji*: a question with an emoji behind it;
 - *quote*: a question below a quoted mail that asks another one;
@@ -296,7 +296,7 @@ def plain() -> Iterator[None]:
 
 
 def denials(encoder: Any) -> dict[str, float]:
-    """Return how often the reply to the opposite is given for sure, and the right one kept."""
+    """Return how often the reply to the opposite is given for sure, another one, the right one."""
     lines = (DATA / "polarity.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row["half"] == "report"]
     replies = [
@@ -305,15 +305,20 @@ def denials(encoder: Any) -> dict[str, float]:
     with index_of(encoder, replies) as index:
         calibrated = CalibratedIndex(index)
 
-        def sure(field: str) -> float:
+        def sure(field: str) -> list[tuple[int, int | None]]:
             asked = [(at, [text]) for at, row in enumerate(rows) for text in row[field]]
             found = calibrated.answer([message for _, message in asked], 0.5, 1)
-            return share(
-                bool(each.replies) and each.replies[0].position == at
+            return [
+                (at, each.replies[0].position if each.replies else None)
                 for each, (at, _) in zip(found, asked, strict=True)
-            )
+            ]
 
-        return {"opposite": sure("opposite"), "kept": sure("right")}
+        denied = sure("opposite")
+        return {
+            "opposite": share(given == at for at, given in denied),
+            "another": share(given not in (at, None) for at, given in denied),
+            "kept": share(given == at for at, given in sure("right")),
+        }
 
 
 def emoji_pairs(encoder: Any) -> dict[str, float]:

@@ -77,6 +77,7 @@ class Summed(nn.Module):
             torch.from_numpy(generator.standard_normal(shape).astype(np.float32))
             for shape in [(TOKENIZER.rows, R), *[(R, H)] * 3, *[(R,)] * 3]
         )
+        self.scale = nn.Parameter(torch.ones(1))
         names = ("context", "response", "history")
         self.sides = {name: (rest[i], rest[i + 3]) for i, name in enumerate(names)}
 
@@ -92,10 +93,11 @@ class Summed(nn.Module):
         r = torch.where(
             (r == self.table[TOKENIZER.padding_id]).all(1, keepdim=True), torch.zeros_like(r), r
         )
-        if side == "reduction":
-            return r
+        return r if side == "reduction" else self.head(side)(r)
+
+    def head(self, side):
         weight, shift = self.sides[side]
-        return F.normalize((r + shift) @ weight)
+        return lambda r: F.normalize((r + shift) @ weight)
 
     def combine(self, x, z):
         return F.normalize(x + z / 2)

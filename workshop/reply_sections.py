@@ -91,8 +91,8 @@ def _messages(figures: Json) -> Rows:
         means = {key: statistics.mean(faq[system][key] for faq in faqs.values()) for key in _ROWS}
         rows.append([f"mean: {system}", *(number(means[key], 1) for key in _ROWS), "", ""])
     for system, row in figures["results"]["denials"].items():
-        both = f"{number(row['opposite'], 1)}; {number(row['kept'], 1)}"
-        rows.append([f"denied; kept: {system}", both, *[""] * (len(head) - 2)])
+        all_three = "; ".join(number(row[key], 1) for key in ("opposite", "another", "kept"))
+        rows.append([f"denied; another; kept: {system}", all_three, *[""] * (len(head) - 2)])
     for system, row in figures["results"]["emoji pairs"].items():
         rows.append([f"emoji pairs: {system}", number(row["right"], 1), *[""] * (len(head) - 2)])
     return [head, *rows]

@@ -91,6 +91,8 @@ def test_small_talk_is_read_before_a_message_that_asks_again():
         assert read_parts(["Hi", "My lamp broke.", call], None).message.text.startswith("My lamp broke.")
     assert read_parts(["Where is my lamp?", "thanks"], None).message.text == "thanks"
     assert read_parts(["Hi", "HELLO"], None).message.text == "HELLO"
+    assert read_parts(["3", "Hello!"], None).message.text == "Hello!"
+    assert "It broke. 4711" in read_parts(["It broke.", "4711", "HELLO"], None).message.text
     for answer in ("one please", "asap", "not now please", "no hurry"):
         assert read_parts(["How many lamps do you want?", answer], None).message.text == answer
     for call in ("hello?", "help", "I need help"):

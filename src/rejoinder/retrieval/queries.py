@@ -88,18 +88,21 @@ def keep_subjects(encoder: DualEncoder, readings: Sequence[Reading]) -> list[Rea
 
     An encoder with a cache has then read all their messages.
     """
-    encoder.read_ahead(list(_to_read(readings)))
+    encoder.read_ahead(list(_to_read(readings, whole=bool(encoder.subject_threshold))))
     kept = drop_stale_history(encoder, [reading.context for reading in readings])
     return [
         reading.with_history(context[:-1]) for reading, context in zip(readings, kept, strict=True)
     ]
 
 
-def _to_read(readings: Sequence[Reading]) -> Iterator[Context]:
-    """Yield what of conversations is encoded, to search for it or to find stale messages."""
+def _to_read(readings: Sequence[Reading], *, whole: bool) -> Iterator[Context]:
+    """Yield what is encoded of conversations to search for them, and to find stale messages.
+
+    For the latter newest messages are read as a `whole`.
+    """
     for reading in readings:
         yield from reading.contexts
-        if reading.history:
+        if whole and reading.history:
             yield reading.context
             yield reading.history
 

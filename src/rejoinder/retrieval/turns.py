@@ -73,11 +73,7 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
     is_known = turns[-1][0] is not None or len(turns) == 1
     if is_known or not (asks_again(texts[-1]) or calls(texts[-1])):
         return texts
-    telling = [
-        at
-        for at, text in enumerate(texts)
-        if has_content(text) and not is_persona(text) and not calls(text)
-    ]
+    telling = [at for at, text in enumerate(texts) if _tells(text)]
     if not telling:
         return texts[: _fullest(texts) + 1] if asks_again(texts[-1]) else texts
     newest = telling[-1]
@@ -94,6 +90,12 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
         first += 1
     told = [text for text in texts[first:] if not asks_again(text)]
     return [*texts[:first], "\n".join(told)]
+
+
+def _tells(text: str) -> bool:
+    """Return whether a message says what an answer is wanted to; a number alone does not."""
+    is_worded = any(letter.isalpha() for letter in text)
+    return is_worded and has_content(text) and not is_persona(text) and not calls(text)
 
 
 def _fullest(texts: Sequence[str]) -> int:

@@ -135,7 +135,10 @@ class Speller:
         if self.is_of_other_language:
             return False
         matches = list(_WORD.finditer(text[:MAX_LETTERS]))
-        found = [_plain(match[0]) for match in matches if not _is_name(match)]
+        named = [number > 0 and _is_name(match) for number, match in enumerate(matches)]
+        found = [
+            _plain(match[0]) for match, is_name in zip(matches, named, strict=True) if not is_name
+        ]
         if all(map(self._is_strange, found)):  # beside strange words, names are strange too
             found = [_plain(match[0]) for match in matches]
         unknown = [word for word in found if self._is_strange(word)]
