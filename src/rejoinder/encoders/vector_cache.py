@@ -11,7 +11,7 @@ from rejoinder.progress import Advance
 
 
 class VectorCache:
-    """Vectors of texts, those of each side apart. It takes 4·d bytes a text."""
+    """Vectors of texts, those of each side apart: 4 bytes a number."""
 
     def __init__(self) -> None:
         self._vectors: dict[tuple[str, str], FloatArray] = {}

@@ -267,7 +267,7 @@ class _Best:
     def _guess_floors(self, block: _Block) -> None:
         """Take the floors of all contexts from the k best of the greatest scores of groups of rows.
 
-        They are found in a tenth of the time that a partition of all scores takes.
+        A partition of all scores would take longer.
         """
         count = block.greatest.shape[1]
         size = count // (GROUPS * self.k)

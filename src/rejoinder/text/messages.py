@@ -30,8 +30,8 @@ WHOLE_WORDS = 40
 class Message:
     """A message as it is read.
 
-    `parts` are what is searched for, the best of which counts: one, or the sentences of a message
-    and, if it is not long, all of it.
+    `parts` are what is searched for, the best of which counts: a sentence, and what it is without
+    its courtesy; or the sentences of a message and, if it is not long, all of it.
     """
 
     parts: tuple[str, ...]

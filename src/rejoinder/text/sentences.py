@@ -84,7 +84,7 @@ def _with_blank(match: re.Match[str]) -> str:
     A word that begins a sentence asks or says nothing by itself. Another one is longer than names
     of domains and of kinds of files are, and a small letter begins the word before.
     """
-    before, mark, following = match[1], match[2], match[3]
+    before, mark, following = match.groups()
     if mark:
         is_end = match.string[match.end()].isupper()
     else:
