@@ -24,11 +24,13 @@ SILENCE = 5.0
 
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts."""
+    if not (known := reply.known):
+        return None
     whole = texts[0]
     text = texts[reply.part]
     if reply.part and text in whole and denies_a_sentence(whole):
         text = whole
-    return opposed(text, reply.known)
+    return opposed(text, known)
 
 
 def push_back(

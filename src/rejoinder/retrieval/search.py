@@ -167,6 +167,8 @@ class Searcher(Searchable, Described):
             return replies
         self._check_size(queries)
         wanted = options.pool
+        if self.manifest.approximate is None:  # each scan reads all vectors: one shall do
+            wanted += wanted // 2
         left = [
             i for i, is_refused in enumerate(refused) if not is_refused
         ]  # contexts that have too few replies so far
