@@ -1,8 +1,9 @@
-"""Other stores than a folder under the tests of an index: `pytest --store postgres` or `milvus`.
+"""Other stores than a folder under the tests of an index: `pytest --store postgres`, `milvus` or an address.
 
 A test names its index by a path; with the option, that path stands for a schema of a real server,
-or for a folder whose segments are in milvus-lite. Tests that ask for the files of a folder are
-skipped then, and those with the mark `folder`.
+or for a folder whose segments are in milvus-lite, or in the Milvus server of the address
+(http://127.0.0.1:19530). Tests that ask for the files of a folder are skipped then, and those with
+the mark `folder`.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from rejoinder.retrieval.reader import IndexReader
 from rejoinder.stores import address
 from rejoinder.stores.address import store_of
 from rejoinder.stores.folder.store import MILVUS
-from rejoinder.stores.milvus import EMBEDDED, MilvusStore
+from rejoinder.stores.milvus import EMBEDDED, CollectionWriter, MilvusStore
 from rejoinder.stores.postgres.log import PostgresLog
 from rejoinder.stores.postgres.store import PostgresStore
 
@@ -45,10 +46,11 @@ def _chosen_store(request):
         yield
         return
     server = request.getfixturevalue("postgres") if chosen == "postgres" else None
+    milvus = EMBEDDED if chosen == "milvus" else chosen
 
     def store_at(path):
         if server is None:
-            return MilvusStore(path, None if Path(path, MILVUS).is_file() else EMBEDDED)
+            return MilvusStore(path, None if Path(path, MILVUS).is_file() else milvus)
         return PostgresStore.at(f"{server}&index={_name_of(path)}")
 
     def no_folder(index):
@@ -64,6 +66,24 @@ def _chosen_store(request):
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_collections_left(_chosen_store):
+    """Remove what tests leave on a Milvus server, which has to look after each collection."""
+    made = []
+    create = CollectionWriter._create
+
+    def noted(writer, *given, **options):
+        made.append((writer._store, writer.collection))
+        create(writer, *given, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CollectionWriter, "_create", noted)
+        yield
+    for store, collection in made:
+        if store.address != EMBEDDED:
+            store.ask("drop_collection", collection)
+
+
 def _name_of(path):
     return hashlib.blake2b(str(Path(path).absolute()).encode(), digest_size=8).hexdigest()
 
@@ -71,7 +91,7 @@ def _name_of(path):
 def place_of(path):
     """Return what a command in another process calls the index of a path."""
     store = store_of(path)
-    if isinstance(store, MilvusStore):
+    if isinstance(store, MilvusStore) and store.address == EMBEDDED:
         pytest.skip("milvus-lite lets one process into its file")
     if isinstance(store, PostgresStore):
         return f"{store.address.connection}&index={store.address.index}"

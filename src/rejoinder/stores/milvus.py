@@ -6,6 +6,7 @@ transactions and needs none here: what no manifest names is swept away.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -218,6 +219,7 @@ class MilvusStore(FolderStore):
         return measured(named, segments, contexts, track)
 
     def _index(self, collection: str, kind: Mapping[str, Any]) -> None:
+        self.ask("flush", collection)  # a server's graphs are of segments that are written
         self.ask("release_collection", collection)
         self.ask("drop_index", collection, "vector")
         indexes = self.client.prepare_index_params()
@@ -251,7 +253,7 @@ class Collected(DatabaseSegment):
         rows = {}
         for each in found:
             vector = np.asarray(each["vector"], np.float32)
-            own = np.asarray(each["response"], np.float32) if self.has_responses else vector
+            own = _from_text(each["response"]) if self.has_responses else vector
             rows[int(each["row"])] = StoredRow(each["line"].encode(), vector, own)
         return rows
 
@@ -268,7 +270,11 @@ class Collected(DatabaseSegment):
     def _read_vectors(self, *, of_texts: bool) -> FloatArray:
         """Read the vectors of all replies, (n, d), or the encodings of their texts."""
         size = 4 * self.size * self.record.count
-        rows = self._column("response" if of_texts else "vector", size)
+        rows = (
+            [*map(_from_text, self._column("response", size))]
+            if of_texts
+            else self._column("vector", size)
+        )
         return np.array(rows, dtype=np.float32).reshape(-1, self.size)
 
     def _column(self, name: str, size: int) -> list[Any]:
@@ -329,7 +335,7 @@ class CollectionWriter:
         for i, row in enumerate(rows):
             row["vector"] = vectors[i]
             if responses is not None:
-                row["response"] = responses[i]
+                row["response"] = _to_text(responses[i])
         self._store.ask("insert", self.collection, rows)
         self._content.add(lines, vectors, responses)
 
@@ -338,10 +344,14 @@ class CollectionWriter:
         return self._content.files()
 
     def flush(self) -> None:
-        """Let what was written survive a crash; nothing is a collection, too."""
+        """Let what was written survive a crash; nothing is a collection, too.
+
+        A server keeps what it has acknowledged in a log, and needs seconds to write a segment.
+        """
         if not self._content.rows:
             self._create(_LEAST_SIZE, with_responses=True)
-        self._store.ask("flush", self.collection)
+        if self._store.address == EMBEDDED:
+            self._store.ask("flush", self.collection)
 
     def _create(self, size: int, *, with_responses: bool) -> None:
         from pymilvus import DataType
@@ -351,10 +361,11 @@ class CollectionWriter:
         schema.add_field("row", DataType.INT64, is_primary=True)
         schema.add_field("line", DataType.VARCHAR, max_length=LONGEST)
         schema.add_field("fields", DataType.VARCHAR, max_length=LONGEST)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=size)
+        if with_responses:  # nothing is searched for by these
+            schema.add_field("response", DataType.VARCHAR, max_length=LONGEST)
         indexes = client.prepare_index_params()
-        for name in ("vector", "response")[: 1 + with_responses]:
-            schema.add_field(name, DataType.FLOAT_VECTOR, dim=size)
-            indexes.add_index(name, metric_type="IP", **_FLAT)
+        indexes.add_index("vector", metric_type="IP", **_FLAT)
         options = {"schema": schema, "index_params": indexes, "consistency_level": "Strong"}
         self._store.ask("create_collection", self.collection, **options)
 
@@ -424,6 +435,14 @@ def _row(row: int, line: bytes) -> dict[str, Any]:
             f"{line[:60].decode(errors='replace')}"
         )
     return {"row": row, "line": line.decode(), "fields": fields}
+
+
+def _to_text(vector: FloatArray) -> str:
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
+
+
+def _from_text(text: str) -> FloatArray:
+    return np.frombuffer(base64.b64decode(text), "<f4")
 
 
 def _token(*name_and_text: str) -> str:
