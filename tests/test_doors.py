@@ -94,6 +94,29 @@ def test_every_door_says_that_a_message_is_of_another_language(index, server, mo
     assert IndexSearcher(index).find([message]) == []
 
 
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [("my card was not stolen", "denied"), ("the cat sleeps on my keyboard", None), ("do not juggle", None)],
+)
+def test_every_door_says_whether_only_the_opposite_is_answered(index, server, monkeypatch, capsys, message, reason):
+    monkeypatch.setattr(sys, "argv", ["rejoinder", "reply", str(index.folder), message, "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    told = json.loads(capsys.readouterr().out)
+    assert (told["replies"], told.get("reason")) == ([], reason)
+
+    answer = server.post("/v1/replies", json={"messages": [message]}).json()
+    assert (answer["replies"], answer.get("reason")) == ([], reason)
+
+    async def ask():
+        async with Client(make_server(index)) as client:
+            return await client.call_tool("suggest_replies", {"messages": [message]})
+
+    offered = json.loads(asyncio.run(ask()).content[0].text)
+    assert (offered["replies"], offered.get("reason")) == ([], reason)
+    assert index.silence([message]) == reason
+
+
 @pytest.mark.parametrize("messages", CONVERSATIONS, ids=["message", "conversation", "mail"])
 def test_a_desk_suggests_the_best_of_them(index, messages):
     wanted = index.search([messages], SUGGESTED, no_repeat=True)[0]

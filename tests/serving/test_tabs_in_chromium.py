@@ -191,6 +191,7 @@ def test_a_reply_has_its_title_what_it_is_like_how_sure_and_what_was_left_out(op
             {},
             "No reply: most of its words are neither English nor of the replies.",
         ),
+        ({"reason": "denied"}, {}, "No reply: what is nearest answers the opposite."),
     ],
 )
 def test_silence_is_explained_and_what_was_near_is_shown(browser, answers, changed, facts, said):

@@ -137,7 +137,7 @@ def reply(
             **given,
             "context": said,
             **_to_json(answer),
-            **_notes(first, history, said, answer),
+            **_notes(first, options, said, answer),
         }
         emit(
             result,
@@ -149,12 +149,14 @@ def reply(
         note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
 
 
-def _notes(index: Any, history: int | None, said: Conversation, answer: Answer) -> dict[str, Any]:
+def _notes(
+    index: Any, options: SearchOptions, said: Conversation, answer: Answer
+) -> dict[str, Any]:
     """Return how a message was read, and why there is no reply, where a program can tell."""
-    from rejoinder.text.messages import refusal
-
-    [notes] = index.notes([said], history)
-    return {"notes": notes, **refusal(notes, answer.replies)} if notes else {}
+    [notes] = index.notes([said], options.history)
+    reason = None if answer.replies else index.silence(said, options)
+    told = {"notes": notes, "reason": reason}
+    return {name: value for name, value in told.items() if value}
 
 
 def _read_conversations(file: Path) -> list[tuple[dict[str, Any], Conversation]]:
@@ -228,7 +230,7 @@ def chat(
     first: Any = getattr(searcher, "first", searcher)
     find = _finder(searcher, options)
     lowest = _lowest(first, minimum_score)
-    notes = partial(_notes, first, history)
+    notes = partial(_notes, first, options)
     show = partial(_show, lowest=lowest, minimum_confidence=minimum_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
@@ -457,6 +459,12 @@ def _reasons(reply: Mapping[str, Any]) -> list[str]:
     return [" " * 16 + line for line in lines]
 
 
+_SILENCES = {
+    "language": "no reply: the message is not English; --minimum-score N searches all the same",
+    "denied": "no reply: what is nearest answers the opposite; --why --minimum-score -9 shows it",
+}
+
+
 def _show(
     answer: Mapping[str, Any],
     lowest: float | None,
@@ -475,8 +483,8 @@ def _show(
     if p is not None and minimum_confidence is not None and p < minimum_confidence:
         least = f"{minimum_confidence:g}"
         return f"silent: the best reply is right with probability {p:.3f}, below {least}"
-    if not blocks and answer.get("reason") == "language":
-        return "no reply: the message is not English; --minimum-score N searches all the same"
+    if not blocks and (reason := answer.get("reason")):
+        return _SILENCES[reason]
     if not blocks:
         conditions = [] if lowest is None else [f"scores {lowest:g} or more"]
         conditions += ["passes --where"] if where else []

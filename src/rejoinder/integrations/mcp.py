@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,9 +17,8 @@ from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Recorder
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE, Silence
 from rejoinder.retrieval.replies import Reply
-from rejoinder.text.messages import refusal
 
 try:
     from mcp.server.mcpserver import MCPServer
@@ -86,8 +85,9 @@ class _FoundReplies(BaseModel):
     notes: dict[str, Any] | None = Field(
         default=None, description="How the message was read, where not as it came."
     )
-    reason: Literal["language"] | None = Field(
-        default=None, description="Why there are no replies: the message's language."
+    reason: Silence | None = Field(
+        default=None,
+        description="Why there are no replies: another language, or they answer the opposite.",
     )
 
 
@@ -123,7 +123,9 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
         """Suggest canned replies to a conversation; none if no reply answers its newest message."""
         with lock:
             spoken = _spoken(messages)
-            return _found(_search(index, spoken, count), index.notes([spoken])[0])
+            replies = _search(index, spoken, count)
+            reason = None if replies else index.silence(spoken)
+            return _found(replies, index.notes([spoken])[0], reason)
 
     @server.tool(annotations=_READS)
     def search_replies(query: _Text, count: Count = 10) -> _FoundReplies:
@@ -207,10 +209,12 @@ def _recorded(
     return _Recorded(id=recorded.id, chosen=recorded.chosen)
 
 
-def _found(replies: list[Reply], notes: Mapping[str, Any] | None = None) -> _FoundReplies:
+def _found(
+    replies: list[Reply], notes: Mapping[str, Any] | None = None, reason: Silence | None = None
+) -> _FoundReplies:
     return _FoundReplies(
         notes=dict(notes) if notes else None,
-        reason="language" if refusal(notes or {}, replies) else None,
+        reason=reason,
         replies=[
             _FoundReply(
                 position=reply.position, text=reply.text, score=reply.score, title=reply.title

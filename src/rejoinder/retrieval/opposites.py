@@ -50,10 +50,21 @@ def push_back(
         silence = SILENCE * _is_unanswered(own)
         for reply in own:
             lost = PENALTY * bool(reply.opposes) + silence
-            lowered.append(replace(reply, score=reply.score - lost))
+            lowered.append(replace(reply, score=reply.score - lost, lost=lost))
     lowest = -math.inf if options.minimum_score is None else options.minimum_score
     kept = [reply for reply in lowered if reply.score >= lowest]
     return sorted(kept, key=lambda reply: -reply.score)[: options.k]
+
+
+def is_denied(replies: Sequence[Reply], minimum_score: float) -> bool:
+    """Return whether the nearest of the replies to a message answers the opposite.
+
+    If it did not, its score would reach `minimum_score`.
+    """
+    nearest = max(replies, key=lambda reply: reply.score + reply.lost, default=None)
+    if nearest is None or not nearest.opposes:
+        return False
+    return nearest.score + nearest.lost >= minimum_score
 
 
 def _is_unanswered(replies: Sequence[Reply]) -> bool:

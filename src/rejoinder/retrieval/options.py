@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from rejoinder.conversations import check_count, check_minimum, check_number, is_whole
 from rejoinder.corpora.schema import Candidate
@@ -16,6 +16,7 @@ the reply has one; or a function that returns whether a candidate passes. Values
 JSON writes them, so 3 finds 3 and "3"; a payload's list has each of its items."""
 POOL = 10  # times k: the number of best replies among which `diversity` chooses
 ANY_SCORE = -1e30  # a minimum that every score passes
+Silence: TypeAlias = Literal["language", "denied"]  # why there is no reply; see `Searcher.silence`
 RERANKED = 50  # best replies that a slow ranker orders again; `reply -k` may raise it
 MAX_HYBRID_WEIGHT = 1_000_000  # of BM25: scores stay finite
 

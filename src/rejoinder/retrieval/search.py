@@ -27,8 +27,8 @@ from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.familiarity import Familiarity
-from rejoinder.retrieval.opposites import opposing, push_back
-from rejoinder.retrieval.options import RERANKED, SearchOptions, Where
+from rejoinder.retrieval.opposites import is_denied, opposing, push_back
+from rejoinder.retrieval.options import ANY_SCORE, RERANKED, SearchOptions, Silence, Where
 from rejoinder.retrieval.parts import PartsOfIndex, join_parts
 from rejoinder.retrieval.queries import Queries, encode, make_queries, read_conversations_in_parts
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
@@ -38,6 +38,7 @@ from rejoinder.stores.models import check_model
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores, exact_scores
 from rejoinder.stores.store import Store
+from rejoinder.text.polarity import takes_side
 from rejoinder.text.spelling import Speller
 
 OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
@@ -166,9 +167,7 @@ class Searcher(Searchable, Described):
         if not filtered.count:
             return replies
         self._check_size(queries)
-        wanted = options.pool
-        if self.manifest.approximate is None:  # each scan reads all vectors: one shall do
-            wanted += wanted // 2
+        wanted = self._first_count(options)
         left = [
             i for i, is_refused in enumerate(refused) if not is_refused
         ]  # contexts that have too few replies so far
@@ -190,6 +189,14 @@ class Searcher(Searchable, Described):
         if options.why:
             return explain(self._model(), queries, replies, plain=self.manifest.plain)
         return replies
+
+    def _first_count(self, options: SearchOptions) -> int:
+        """Return how many candidates are asked for first.
+
+        A scan reads all vectors, so one shall do: some candidates are near-duplicates.
+        """
+        spare = 0 if self.manifest.approximate else options.pool // 2
+        return options.pool + spare
 
     def _familiarity(self, queries: Queries) -> Familiarity | None:
         """Return what scores change by; words count where those of the messages are known."""
@@ -266,6 +273,27 @@ class Searcher(Searchable, Described):
         index.
         """
         return [read_parts(each, history, self.spelling()).message.notes() for each in contexts]
+
+    def silence(
+        self, context: Conversation, options: SearchOptions | None = None
+    ) -> Silence | None:
+        """Return why a search for a conversation found nothing; None: no reply is near enough.
+
+        "language": its newest message is of another language; "denied": what is nearest to it
+        answers the opposite.
+        """
+        given = options or SearchOptions()
+        message = read_parts(context, given.history, self.spelling()).message
+        if message.is_foreign:
+            return "language"
+        if not takes_side(message.text):
+            return None
+        nearest = replace(given, minimum_score=ANY_SCORE, minimum_confidence=None, rerank=0)
+        [replies] = self.find([context], nearest)
+        lowest = given.minimum_score
+        if lowest is None and self.manifest.head is not None:
+            lowest = self.manifest.head.minimum_score
+        return "denied" if is_denied(replies, ANY_SCORE if lowest is None else lowest) else None
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
+from rejoinder.retrieval.options import Silence
+
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
 
@@ -67,8 +69,11 @@ class RepliesResponse(BaseModel):
     answer: str
     """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
     notes: Notes | None = None
-    reason: Literal["language"] | None = None
-    """Why there are no replies, where a program can tell: the message is of another language."""
+    reason: Silence | None = None
+    """Why there are no replies, where a program can tell.
+
+    The message is of another language, or what is nearest to it answers the opposite.
+    """
 
 
 class RankedDocument(BaseModel):

@@ -8,7 +8,7 @@ it is, and without the courtesy in it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,11 +69,6 @@ class Message:
         text, _ = speller.correct(self.text)
         read = tuple(dict.fromkeys(part for part, _ in parts))
         return replace(self, parts=read, text=text, corrections=tuple(changes))
-
-
-def refusal(notes: Mapping[str, Any], replies: Sequence[Any]) -> dict[str, str]:
-    """Return `reason: language` for a message of another language without replies; else {}."""
-    return {"reason": "language"} if "language" in notes and not replies else {}
 
 
 @functools.lru_cache(maxsize=4096)

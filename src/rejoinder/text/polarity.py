@@ -244,6 +244,11 @@ def denies_a_sentence(text: str) -> bool:
     return len(tokens) <= MOST_WORDS and bool(_bare_denials(tokens))
 
 
+def takes_side(text: str) -> bool:
+    """Return whether a text denies something, or says the other one of two poles: "off"."""
+    return any(said.sign in _DENIALS or said.is_other for said in signs(text).values())
+
+
 @functools.lru_cache(maxsize=8192)
 def signs(text: str) -> Mapping[str, Said]:
     """Return what a text says of each of its content words."""

@@ -49,6 +49,7 @@ export function showAnswer(container, message, answer, all, facts, act) {
 
 function silence(answer, all, confidence, { minimumScore, minimumConfidence }) {
   if (answer.reason === "language") return `No reply: ${UNREAD}.`;
+  if (answer.reason === "denied") return "No reply: what is nearest answers the opposite.";
   if (!all.replies.length) return "No reply: the index has none to offer here.";
   if (minimumConfidence !== null && confidence !== null && confidence < minimumConfidence) {
     return `No reply: the best one is right with ${percent(confidence)}; this server answers from ${percent(minimumConfidence)} on.`;

@@ -41,7 +41,6 @@ from rejoinder.stores.log_database import LogError
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.scan import all_scores
 from rejoinder.stores.store import StaleError
-from rejoinder.text.messages import refusal
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
@@ -194,10 +193,8 @@ class Answers:
             except InputError as error:
                 answers = [error] * len(numbers)
             for number, answer in zip(numbers, answers, strict=True):
-                notes = queries[number].reading.message.notes()
-                if notes and isinstance(answer, dict):
-                    answer["notes"] = notes
-                    answer.update(refusal(notes, answer["replies"]))
+                if isinstance(answer, dict):
+                    self._explain(answer, queries[number])
                 results[queries[number].row] = answer
         return results
 
@@ -209,6 +206,14 @@ class Answers:
             self._stamps.look()
             self.refresh()
             return self._search(queries, vectors)
+
+    def _explain(self, answer: dict[str, Any], query: _Query) -> None:
+        """Add how the message was read, and why there is no reply, where a program can tell."""
+        if notes := query.reading.message.notes():
+            answer["notes"] = notes
+        if not answer["replies"]:
+            reason = self.index.silence(query.question.messages, query.options)
+            answer |= {} if reason is None else {"reason": reason}
 
     def compare(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
         """Find the best replies of the second index."""
