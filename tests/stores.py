@@ -66,9 +66,9 @@ def _chosen_store(request):
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _no_collections_left(_chosen_store):
-    """Remove what tests leave on a Milvus server, which has to look after each collection."""
+    """Remove what a test leaves on a Milvus server, which has to look after each collection."""
     made = []
     create = CollectionWriter._create
 
