@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.courtesy import has_content, is_courteous, is_thanks, words
+from rejoinder.text.courtesy import GREETING, has_content, is_courteous, is_thanks, words
 from rejoinder.text.mail_courtesy import is_name
 
 LEAST_WORDS = 3  # of what is left of a sentence
@@ -14,7 +14,7 @@ MOST_NAMES = 3  # words of a name
 _EDGES = " ,;:-\u2013\u2014"
 _BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
 _GREETING = match_pattern(
-    r"(?i:(?:hi|hello|hey|hiya|hallo|dear|good (?:morning|afternoon|evening|day)"
+    rf"(?i:(?:{GREETING}|hallo"
     r"|btw|by the way|quick question|u[mh]++|hmm++|okay|ok|anyway|basically"
     r"|so(?! (?:far|called|long|many|much|that)\b)"
     r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|is|are)\b))\b"

@@ -56,7 +56,11 @@ _POLITE = frozenset([*_COURTEOUS.split(), *_OF_OTHERS.split(), "ok", "okay", "so
 _ASKING = frozenset(_FIRST_WORDS.split())
 _PARTING = frozenset(_PARTING_WORDS.split())
 _WAITING = frozenset(["waiting", "there", "anyone", "anybody", "somebody", "someone", "what", "so"])
-_GREETINGS = frozenset(["hello", "hi", "hey", "hiya"])
+_GREETINGS = frozenset(["hello", "hi", "hey", "hiya", "howdy"])
+GREETING = (
+    rf"(?:{'|'.join(sorted(_GREETINGS))}|dear|greetings|good (?:morning|afternoon|evening|day))"
+)
+"""A pattern of English greetings, in small letters."""
 _AROUND_CALL_WORDS = "please pls plz still and so now asap again there yet me very it's"
 _CALL_TEXTS = """
 help, i need help, can you help, could you help, can u help, can someone help, can somebody help,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 
 from rejoinder.patterns import MatchPattern, match_pattern, search_pattern
-from rejoinder.text.courtesy import asks, denies, has_content, words
+from rejoinder.text.courtesy import GREETING, asks, denies, has_content, words
 from rejoinder.text.spelling import COMMON, english
 
 MAX_SALUTATION = 80  # letters of a line that is a salutation
@@ -20,7 +20,7 @@ MIN_ADDRESS = 2  # words of names; more are an address
 FIRST_PERSON = frozenset(["i", "i'm", "i've", "i'd", "i'll", "me", "my", "mine", "myself"])
 _MARKS = " ,.!:;|&()\u2013\u2014-"
 _GREETING = match_pattern(
-    r"(?i)(?:dear|hi|hello|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day)"
+    rf"(?i)(?:{GREETING}"
     r"|(?:morning|afternoon|evening)(?=[^\n]{0,60}[,!]$)"
     r"|to whom it may concern|fao|attn|hallo|liebe[sr]?|sehr geehrte[rs]?"
     r"|guten (?:tag|morgen|abend)|moin"
