@@ -96,6 +96,21 @@ def test_a_reader_follows_an_index_that_is_built_again(place):
         assert [reply.text for _, reply in reader] == list(texts)
 
 
+def test_a_reader_in_milvus_is_told_that_a_folder_stands_there_now(tmp_path):
+    pytest.importorskip("pymilvus")
+    store = MilvusStore(tmp_path / "index", EMBEDDED)
+    Index.build(HashEncoder(), A, store)
+    reader = Index.open(tmp_path / "index", HashEncoder())
+    before = answers(reader)
+    Index.build(HashEncoder(), B, tmp_path / "folder")
+    shutil.rmtree(tmp_path / "index")
+    (tmp_path / "folder").rename(tmp_path / "index")
+    with pytest.raises(InputError, match=f"{tmp_path / 'index'} is no longer in Milvus; open it again"):
+        reader.refresh()
+    assert answers(reader) == before
+    store.close()
+
+
 def test_one_whose_replies_are_all_gone_is_compacted_and_filled_again(tmp_path, place):
     folder, index = both(tmp_path, place, A)
     for each in (folder, index):

@@ -90,7 +90,11 @@ class MilvusStore(FolderStore):
 
     def _follow(self) -> None:
         """Take over which collections the folder names, on which server."""
-        known = msgspec.json.decode((self.folder / MILVUS).read_bytes(), type=dict[str, str])
+        try:
+            content = (self.folder / MILVUS).read_bytes()
+        except FileNotFoundError:
+            raise InputError(f"{self.folder} is no longer in Milvus; open it again") from None
+        known = msgspec.json.decode(content, type=dict[str, str])
         if known["prefix"] != self.prefix:
             self.address = known["address"]
             self.prefix = known["prefix"]
