@@ -1,14 +1,16 @@
-"""An index in PostgreSQL and in milvus-lite beside the one in a folder.
+"""An index in PostgreSQL, in milvus-lite and in a Milvus server beside the one in a folder.
 
 The encodings are real: distinct responses of conversations, and contexts of others, half of which
 tune the graphs. Each index is built; searched one conversation at a time, exactly, then by graphs
 (HNSW; FAISS for the folder), then with a filter that one reply in a hundred passes; searched while
 replies come and go and choices are logged, by a thread of the process that searches, and while they
 come and go by another process; and opened by a process of its own, whose memory is measured. The
-server of PostgreSQL is this machine's, reached by a socket; `--postgres` names another one. A
-search takes one thread.
+server of PostgreSQL is this machine's, reached by a socket; `--postgres` names another one. That of
+Milvus runs already; the package `milvus` brings an old one (2.3) for trials. A search takes one
+thread.
 
     python benchmarks/stores.py
+    milvus-server --data DIR & python benchmarks/stores.py --milvus http://127.0.0.1:19530
     python benchmarks/stores.py --count 20000 --stores postgres
     python benchmarks/stores.py data/*.jsonl.zst --count 1000000 --stores folder postgres
 """
@@ -46,7 +48,7 @@ from rejoinder.stores.store import Store
 
 BEST = 10
 RARE = 100  # one reply of so many passes the filter
-STORES = ("folder", "postgres", "milvus-lite")
+STORES = ("folder", "postgres", "milvus-lite", "milvus")
 SHARED_BUFFERS = "4GB"
 SECONDS = 5.0  # of changes beside searches
 RATE = 100  # changes a second that are tried
@@ -68,12 +70,15 @@ def main() -> None:
     parser.add_argument("--model", default="convert-small")
     parser.add_argument("--recall", type=float, default=0.97)
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="that build")
-    parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES)
+    parser.add_argument("--stores", nargs="+", choices=STORES, help="all with a place")
     parser.add_argument("--postgres", metavar="ADDRESS", help="postgresql://HOST/DB")
+    parser.add_argument("--milvus", metavar="ADDRESS", help="http://HOST:19530")
     parser.add_argument(
         "--folder", type=Path, help="what is built is kept there, and searched again by a next call"
     )
     options = parser.parse_args()
+    if options.stores is None:
+        options.stores = STORES[: len(STORES) - (options.milvus is None)]
     texts, contexts = read_conversations(options.data, options.count, options.queries)
     # Milvus holds no texts above 65,535 bytes
     texts = [text for text in texts if len(text.encode()) < 20_000]
@@ -84,7 +89,7 @@ def main() -> None:
         wanted: Wanted = {}
         # the folder first: its exact search is what the others are held to
         for name in ("folder", *(each for each in options.stores if each != "folder")):
-            with _place(name, place, options.postgres) as store:
+            with _place(name, place, options) as store:
                 kept = place / f"{name}.json"
                 if not kept.exists():
                     use_threads(options.threads)
@@ -141,10 +146,11 @@ def search(
     figures["graph"] = _searches(index, contexts, wanted)
     figures["named"] = _named(index, contexts)
     figures["filtered"] = _searches(index, contexts, wanted, few)
-    if isinstance(store, MilvusStore):
+    is_lite = isinstance(store, MilvusStore) and store.address == EMBEDDED
+    if is_lite:
         store.close()  # one process at a time
     figures["process_bytes"] = _memory_of_a_process(store, model, contexts[0])
-    if isinstance(store, MilvusStore):
+    if is_lite:
         return figures  # milvus-lite hangs when it is searched and changed by threads at once
     for name, changes in (("changes", _comings_and_goings), ("feedback", _choices)):
         figures[name] = _searches_beside(index, contexts, changes(index))
@@ -153,17 +159,21 @@ def search(
 
 
 @contextlib.contextmanager
-def _place(name: str, folder: Path, postgres: str | None) -> Iterator[Store]:
+def _place(name: str, folder: Path, options: argparse.Namespace) -> Iterator[Store]:
     """Yield a store for an index."""
     if name == "folder":
         yield store_of(folder / "index")
-    elif name == "milvus-lite":
-        place = folder / "milvus"
-        store = MilvusStore(place, None if place.exists() else EMBEDDED)
+    elif name.startswith("milvus"):
+        place = folder / name
+        address = options.milvus if name == "milvus" else EMBEDDED
+        store = MilvusStore(place, None if place.exists() else address)
         yield store
+        if options.folder is None:
+            store.drop()
         store.close()
-    elif postgres is not None:
-        yield store_of(f"{postgres}{'&' if '?' in postgres else '?'}index=benchmark")
+    elif options.postgres is not None:
+        own = options.postgres
+        yield store_of(f"{own}{'&' if '?' in own else '?'}index=benchmark")
     else:
         place = folder / "postgres"
         with _server(place):
