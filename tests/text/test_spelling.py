@@ -40,6 +40,51 @@ def test_typos_are_put_right(speller, written, read):
     assert speller.correct(written)[0].replace("forgot ", "forgott ") == read.replace("forgot ", "forgott ")
 
 
+OFFICE = Speller(
+    [
+        "What are your opening hours?",
+        "What did you change? There are changes in three plans of the house.",
+        "The cards were stolen. Which route do you take?",
+        "them",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("is this yoru bill", "is this your bill"),
+        ("i wnat to ask", "i want to ask"),
+        ("the frist tiem", "the first time"),
+        ("tke the thre boxes", "take the three boxes"),
+        ("are there chaeges for it", "are there charges for it"),
+        ("my foot is swolen", "my foot is swollen"),
+        ("a routne check", "a routine check"),
+        ("sicne the cahnges", "since the changes"),
+        ("on tihs raod", "on this road"),
+    ],
+)
+def test_a_likely_slip_weighs_more_than_a_word_of_the_index(written, read):
+    assert OFFICE.correct(written)[0] == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("is taht the hlaf of it", "is that the half of it"),
+        ("the nwxt train caem late", "the next train came late"),
+        ("can you hlp me tody", "can you help me today"),
+    ],
+)
+def test_short_words_become_frequent_ones(written, read):
+    assert OFFICE.correct(written)[0] == read
+
+
+@pytest.mark.parametrize("text", ["the kiwi was ripe", "does it run on avgas", "send it by dhl or gls", "a latte and a minuet", "the pest in a subtitle"])
+def test_short_and_rare_words_stay_without_a_likely_slip(text):
+    assert OFFICE.correct(text) == (text, ())
+
+
 def test_what_was_changed_is_said(speller):
     assert speller.correct("my refnd, pleas")[1][0] == Correction("refnd", "refund")
     assert speller.correct("my refund") == ("my refund", ())

@@ -1,7 +1,8 @@
 """Typos of messages, put right by the words of an index and of English.
 
 Only a word that neither knows is changed: not a name, a number, a product of the index. It becomes
-the likeliest word that is one or two slips away, of the index's own words first. A text most of
+the likeliest word that is one or two slips away: by the kind of slip, and by how frequent a word is
+in the index or in English. A text most of
 whose words are unknown even then is gibberish or another language, and stays as it is.
 """
 
@@ -9,9 +10,10 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -20,6 +22,9 @@ from rejoinder.patterns import search_pattern
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
 MOST_LETTERS = 24  # of a word that is corrected
 LEAST_ENGLISH = 5  # of a word that is any English one
+FREQUENT = 1_500
+"""English words that a shorter word may be, with a likely slip: a letter swapped, doubled, missing
+or of a neighbouring key."""
 COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
 by one slip behind the first letter."""
@@ -30,17 +35,22 @@ no typo of "subscribe", but "depost" is one of "deposit"."""
 LEAST_STEM = 4  # letters of a word behind such a prefix
 TWO_OWN_SLIPS = 5  # letters of a word that may be one of the index with two slips
 TWO_SLIPS = 7  # letters of a word that may hold two slips
-ENGLISH_COST = 0.9  # slips as which it counts that a word is not one of the index
+SWAP_COST = 0.65  # of letters in the wrong order, a doubled letter, a double one written once
+NEAR_COST = 0.85  # of a letter that is missing, or is a neighbour on the keyboard
+OTHER_COST = 1.25  # of any other slip
+TWO_COST = 2.0  # of two slips
 FIRST_COST = 0.4  # that the first letter is another
-FREQUENCY_GAIN = 0.04  # for each e-fold frequency or rank
-MEAN_RARITY = 0.4  # of an English word
+FREQUENCY_COST = 0.04  # for each e-fold rank of an English word; of the index, less by frequency
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
 MAX_LETTERS = 1_000  # of a message whose language is looked at
 CERTAINLY_ENGLISH = 400
-"""English words so frequent that they do not count as of another language: "do", "me", "we"."""
+"""English words so frequent that they do not count as of another language: "do", "me", "we".
+
+Of English words only these are what a rare one becomes, if a letter is swapped or doubled: "taht"."""
 LEAST_OTHER = 1  # frequent words of another language, and
 OTHER_SHARE = 0.25  # of the words of a text, from which it has no typos
+KEYS = "qwertyuiop asdfghjkl zxcvbnm"
 LAST_LATIN = "\u024f"
 MAX_KEPT = 10_000  # corrections of words that are kept
 MAX_WORDS = 100  # of a message that is corrected
@@ -202,35 +212,32 @@ class Speller:
 
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
-        from rapidfuzz import process
-        from rapidfuzz.distance import OSA
-
         is_rare = word in english() or self._negates_word(word)
+        costs = [*self._own_costs(word, is_rare), *_english_costs(word, is_rare)]
+        return min(costs)[1] if costs else None
+
+    def _own_costs(self, word: str, is_rare: bool) -> Iterator[tuple[float, str]]:
+        """Yield the words of the index that may have been meant, each behind its cost."""
         slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_rare else 1
-        best: tuple[float, str] | None = None
-        for near, distance, _ in process.extract(
-            word, self._choices, scorer=OSA.distance, score_cutoff=slips, limit=None
-        ):
-            cost = distance + _first(word, near) - FREQUENCY_GAIN * math.log(self._own[near])
-            if is_rare or (distance > 1 and len(word) < TWO_SLIPS):
-                is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
-            else:
-                is_alike = True
-            if is_alike:
-                best = min(best or (cost, near), (cost, near))
-        if is_rare:
-            return None if best is None else best[1]
-        if len(word) >= LEAST_ENGLISH and (best is None or best[0] > ENGLISH_COST):
-            ranks = english()
-            english_slips = min(slips, 2 if len(word) >= TWO_SLIPS else 1)
-            for near, distance, _ in process.extract(
-                word, _long_words(), scorer=OSA.distance, score_cutoff=english_slips, limit=20
-            ):
-                if near[0] == word[0]:
-                    rarity = FREQUENCY_GAIN * math.log(1 + ranks[near])
-                    cost = distance + ENGLISH_COST + rarity - MEAN_RARITY
-                    best = min(best or (cost, near), (cost, near))
-        return None if best is None else best[1]
+        for near, distance in _within(word, self._choices, slips):
+            is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
+            if is_alike or not (is_rare or (distance > 1 and len(word) < TWO_SLIPS)):
+                yield _slip_cost(word, near) - FREQUENCY_COST * math.log(self._own[near]), near
+
+
+def _english_costs(word: str, is_rare: bool) -> Iterator[tuple[float, str]]:
+    """Yield the English words that may have been meant, each behind its cost."""
+    if is_rare:
+        most_rank, most_cost = CERTAINLY_ENGLISH, SWAP_COST
+    elif len(word) < LEAST_ENGLISH:
+        most_rank, most_cost = FREQUENT, NEAR_COST
+    else:
+        most_rank, most_cost = 2 * COMMON, TWO_COST
+    slips = 2 if len(word) >= TWO_SLIPS and not is_rare else 1
+    for near, _ in _within(word, _english_words(most_rank), slips):
+        cost = _slip_cost(word, near)
+        if word[0] == near[0] and cost <= most_cost:
+            yield cost + FREQUENCY_COST * math.log(1 + english()[near]), near
 
 
 def _is_english(word: str) -> bool:
@@ -288,12 +295,22 @@ def other_languages() -> frozenset[str]:
 
 
 @functools.cache
-def _long_words() -> tuple[str, ...]:
+def _english_words(most_rank: int) -> tuple[str, ...]:
+    """Return the English words up to a rank that may have been meant."""
     return tuple(
         word
         for word, rank in english().items()
-        if rank < 2 * COMMON and len(word) >= LEAST_ENGLISH - 1
+        if rank < most_rank and len(word) >= LEAST_ENGLISH - 1
     )
+
+
+def _within(word: str, choices: Sequence[str], slips: int) -> list[tuple[str, int]]:
+    """Return the words that are at most so many slips away, and how many."""
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA
+
+    found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=slips, limit=None)
+    return [(near, distance) for near, distance, _ in found]
 
 
 def _is_code(chunk: str) -> bool:
@@ -301,8 +318,21 @@ def _is_code(chunk: str) -> bool:
     return not _CODE.isdisjoint(chunk) or "." in chunk.strip(".,;:!?)'\"")
 
 
-def _first(word: str, near: str) -> float:
-    return 0.0 if word[0] == near[0] else FIRST_COST
+def _slip_cost(word: str, near: str) -> float:
+    """Return the cost of the slips that make a word of another."""
+    first = 0.0 if word[0] == near[0] else FIRST_COST
+    start = len(os.path.commonprefix([word, near]))
+    written, meant = word[start:], near[start:]
+    end = len(os.path.commonprefix([written[::-1], meant[::-1]]))
+    written, meant = written[: len(written) - end], meant[: len(meant) - end]
+    is_swap = len(written) == 2 and written == meant[::-1]
+    is_once_or_twice = written + meant == word[:start][-1:]
+    if is_swap or is_once_or_twice:
+        return first + SWAP_COST
+    if max(len(written), len(meant)) > 1:
+        return first + TWO_COST
+    is_near = not written or any(pair in KEYS for pair in (written + meant, meant + written))
+    return first + (NEAR_COST if is_near and meant else OTHER_COST)
 
 
 def _plain(text: str) -> str:
