@@ -60,6 +60,7 @@ OFFICE = Speller(
         ("are there chaeges for it", "are there charges for it"),
         ("my foot is swolen", "my foot is swollen"),
         ("a routne check", "a routine check"),
+        ("owrd by word", "word by word"),
         ("sicne the cahnges", "since the changes"),
         ("on tihs raod", "on this road"),
     ],
@@ -83,6 +84,29 @@ def test_short_words_become_frequent_ones(written, read):
 @pytest.mark.parametrize("text", ["the kiwi was ripe", "does it run on avgas", "send it by dhl or gls", "a latte and a minuet", "the pest in a subtitle"])
 def test_short_and_rare_words_stay_without_a_likely_slip(text):
     assert OFFICE.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Hte house", "the house"),
+        ("Waht is it", "what is it"),
+        ("Opneing in three days", "opening in three days"),
+        ("Are you there on Friady", "Are you there on friday"),
+        ("the Monadys and Saturdsy", "the mondays and saturday"),
+        ("at weekensd or on a weekdqy", "at weekends or on a weekday"),
+        ("in januray or Febuary", "in january or february"),
+    ],
+)
+def test_capital_words_are_corrected_by_likely_slips(written, read):
+    assert OFFICE.correct(written)[0] == read
+
+
+@pytest.mark.parametrize("name", ["Martin", "Riley", "Marek", "Bram", "Patel", "Cohen", "Singh", "Marcy", "Julien", "Sven", "Marc"])
+def test_names_stay_wherever_they_are(name):
+    speller = Speller(["the tram stops", "the margin of a panel", "a mark, a route"])
+    for text in (f"{name} asked for it", f"i asked {name} for it", f"ask dr {name.lower()} for it"):
+        assert speller.correct(text) == (text, ())
 
 
 def test_what_was_changed_is_said(speller):

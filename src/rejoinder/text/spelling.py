@@ -9,9 +9,8 @@ whose words are unknown even then is gibberish or another language, and stays as
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
 by one slip behind the first letter."""
 SERVICE_RANK = 10_000  # of words of services and chats, whose frequency is not known
+TITLES = frozenset("dr miss mr mrs ms mx prof professor sir".split())  # a name is behind them
 NEGATING = ("un", "de", "dis", "non")
 """A word that begins with one, and goes on with a word, is treated as a rare one: "unsubscribe" is
 no typo of "subscribe", but "depost" is one of "deposit"."""
@@ -39,7 +39,7 @@ SWAP_COST = 0.65  # of letters in the wrong order, a doubled letter, a double on
 NEAR_COST = 0.85  # of a letter that is missing, or is a neighbour on the keyboard
 OTHER_COST = 1.25  # of any other slip
 TWO_COST = 2.0  # of two slips
-FIRST_COST = 0.4  # that the first letter is another
+FIRST_COST = 0.4  # that the first letter is another, and not swapped
 FREQUENCY_COST = 0.04  # for each e-fold rank of an English word; of the index, less by frequency
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
@@ -47,7 +47,8 @@ MAX_LETTERS = 1_000  # of a message whose language is looked at
 CERTAINLY_ENGLISH = 400
 """English words so frequent that they do not count as of another language: "do", "me", "we".
 
-Of English words only these are what a rare one becomes, if a letter is swapped or doubled: "taht"."""
+A rare word becomes one of these alone, and only if letters are swapped or doubled: "taht". So does
+a word with a capital that begins a text, by a likely slip."""
 LEAST_OTHER = 1  # frequent words of another language, and
 OTHER_SHARE = 0.25  # of the words of a text, from which it has no typos
 KEYS = "qwertyuiop asdfghjkl zxcvbnm"
@@ -66,9 +67,16 @@ def english() -> Mapping[str, int]:
     Words of services and of chats, which are rare in books, have `SERVICE_RANK` at most.
     """
     ranks = {word: rank for rank, word in enumerate(_read_words("words.txt"))}
-    for word in _read_words("service_words.txt"):
+    for word in map(str.lower, _read_words("service_words.txt")):
         ranks[word] = min(ranks.get(word, SERVICE_RANK), SERVICE_RANK)
     return ranks
+
+
+@functools.cache
+def _date_words() -> frozenset[str]:
+    """Return the days and months, which have a capital in their file as in a text."""
+    words = _read_words("service_words.txt")
+    return frozenset(word.lower() for word in words if word[0].isupper())
 
 
 def _read_words(name: str) -> Iterator[str]:
@@ -117,13 +125,18 @@ class Speller:
         if not unknown:
             return text, ()
         kept = [match.span() for match in _CHUNK.finditer(text) if _is_code(match[0])]
+        called = {
+            name.start() for title, name in itertools.pairwise(found) if _plain(title[0]) in TITLES
+        }
         corrections: dict[int, str] = {}
         for match in unknown[:MAX_CORRECTIONS]:
             in_code = any(start <= match.start() < end for start, end in kept)
-            if in_code or _is_name(match):
+            if in_code or match.start() in called:
                 continue
-            if word := self._correction(_plain(match[0])):
-                corrections[match.start()] = word
+            near = self._correction(_plain(match[0]))
+            is_first = match is found[0]
+            if near and (not _is_name(match[0]) or self._is_slip(match[0], near, is_first)):
+                corrections[match.start()] = near
         if len(unknown) - len(corrections) >= MAX_UNKNOWN * len(found) or not corrections:
             return text, ()
         pieces = []
@@ -145,7 +158,7 @@ class Speller:
         if self.is_of_other_language:
             return False
         matches = list(_WORD.finditer(text[:MAX_LETTERS]))
-        named = [number > 0 and _is_name(match) for number, match in enumerate(matches)]
+        named = [number > 0 and _is_name(match[0]) for number, match in enumerate(matches)]
         found = [
             _plain(match[0]) for match, is_name in zip(matches, named, strict=True) if not is_name
         ]
@@ -186,6 +199,16 @@ class Speller:
         stem = word.partition("'")[0]
         is_word = stem in self._own or _is_english(stem) or self._negates_word(stem)
         return not is_word or word in other_languages()
+
+    def _is_slip(self, word: str, near: str, is_first: bool) -> bool:
+        """Return whether a word that is written as a name is surely a slip of another.
+
+        The other is a day or month or, at the beginning, a frequent word or one of the index.
+        """
+        is_date = near in _date_words() and len(word) >= LEAST_ENGLISH
+        is_frequent = near in self._own or english()[near] < CERTAINLY_ENGLISH
+        is_likely = _slip_cost(_plain(word), near) <= NEAR_COST
+        return is_likely and (is_date or (is_first and is_frequent))
 
     def _is_known(self, word: str) -> bool:
         plain = _plain(word)
@@ -236,7 +259,7 @@ def _english_costs(word: str, is_rare: bool) -> Iterator[tuple[float, str]]:
     slips = 2 if len(word) >= TWO_SLIPS and not is_rare else 1
     for near, _ in _within(word, _english_words(most_rank), slips):
         cost = _slip_cost(word, near)
-        if word[0] == near[0] and cost <= most_cost:
+        if cost <= (most_cost if word[0] == near[0] else SWAP_COST):
             yield cost + FREQUENCY_COST * math.log(1 + english()[near]), near
 
 
@@ -244,9 +267,9 @@ def _is_english(word: str) -> bool:
     return english().get(word, COMMON) < COMMON
 
 
-def _is_name(match: re.Match[str]) -> bool:
-    """Return whether a word is written as a name is, and does not begin the text."""
-    return match.start() > 0 and match[0][0].isupper() and not match[0].isupper()
+def _is_name(word: str) -> bool:
+    """Return whether a word is written as a name is."""
+    return word[0].isupper() and not word.isupper()
 
 
 def _negated(word: str) -> list[str]:
@@ -320,19 +343,25 @@ def _is_code(chunk: str) -> bool:
 
 def _slip_cost(word: str, near: str) -> float:
     """Return the cost of the slips that make a word of another."""
-    first = 0.0 if word[0] == near[0] else FIRST_COST
-    start = len(os.path.commonprefix([word, near]))
+    start = _common_start(word, near)
     written, meant = word[start:], near[start:]
-    end = len(os.path.commonprefix([written[::-1], meant[::-1]]))
+    end = _common_start(written[::-1], meant[::-1])
     written, meant = written[: len(written) - end], meant[: len(meant) - end]
     is_swap = len(written) == 2 and written == meant[::-1]
     is_once_or_twice = written + meant == word[:start][-1:]
     if is_swap or is_once_or_twice:
-        return first + SWAP_COST
+        return SWAP_COST
+    first = 0.0 if start else FIRST_COST
     if max(len(written), len(meant)) > 1:
         return first + TWO_COST
     is_near = not written or any(pair in KEYS for pair in (written + meant, meant + written))
     return first + (NEAR_COST if is_near and meant else OTHER_COST)
+
+
+def _common_start(one: str, other: str) -> int:
+    """Return how many letters two words have in common at their beginnings."""
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in same)
 
 
 def _plain(text: str) -> str:
