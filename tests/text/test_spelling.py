@@ -109,6 +109,26 @@ def test_names_stay_wherever_they_are(name):
         assert speller.correct(text) == (text, ())
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "does bleaching last, is it bleached",
+        "my insurer billed me",
+        "is a toddler allowed",
+        "zyrkonias were zyrkoniaed and requeried",
+        "the shipper reshipped it",
+    ],
+)
+def test_regular_inflections_stay(text):
+    speller = Speller(["bleach and breaching", "we are insured", "toddlers", "a zyrkonia", "requery", "reship"])
+    assert speller.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(("written", "read"), [("shiping", "shipping"), ("geting", "getting"), ("matchs", "matches")])
+def test_irregular_inflections_are_typos(written, read):
+    assert OFFICE.correct(f"is it {written}")[0] == f"is it {read}"
+
+
 def test_what_was_changed_is_said(speller):
     assert speller.correct("my refnd, pleas")[1][0] == Correction("refnd", "refund")
     assert speller.correct("my refund") == ("my refund", ())

@@ -28,11 +28,12 @@ COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
 by one slip behind the first letter."""
 SERVICE_RANK = 10_000  # of words of services and chats, whose frequency is not known
-TITLES = frozenset("dr miss mr mrs ms mx prof professor sir".split())  # a name is behind them
+TITLES = frozenset(["dr", "miss", "mr", "mrs", "ms", "mx", "prof", "professor", "sir"])
+"""Words behind which a name stands."""
 NEGATING = ("un", "de", "dis", "non")
 """A word that begins with one, and goes on with a word, is treated as a rare one: "unsubscribe" is
 no typo of "subscribe", but "depost" is one of "deposit"."""
-LEAST_STEM = 4  # letters of a word behind such a prefix
+LEAST_STEM = 4  # letters of a word behind such a prefix, or before a regular ending
 TWO_OWN_SLIPS = 5  # letters of a word that may be one of the index with two slips
 TWO_SLIPS = 7  # letters of a word that may hold two slips
 SWAP_COST = 0.65  # of letters in the wrong order, a doubled letter, a double one written once
@@ -57,6 +58,8 @@ MAX_KEPT = 10_000  # corrections of words that are kept
 MAX_WORDS = 100  # of a message that is corrected
 _WORD = search_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,3}+)?+")
 _CHUNK = search_pattern(r"\S++")
+_SIBILANTS = ("s", "x", "z", "ch", "sh")
+_DOUBLED = search_pattern(r"^[^aeiou]*+[aeiou][^aeiouwxy]$")  # words like "ship", "shipping"
 _CODE = frozenset("0123456789@/#_\\")
 
 
@@ -216,7 +219,18 @@ class Speller:
             return True
         stem = plain.partition("'")[0]
         own = self._own
-        return plain in own or stem in own or _is_english(stem) or stem.removesuffix("s") in own
+        is_own = plain in own or stem in own or stem.removesuffix("s") in own or f"{stem}s" in own
+        return is_own or _is_english(stem) or self._is_inflected(stem)
+
+    def _is_inflected(self, word: str) -> bool:
+        """Return whether a word is a regular inflection of one of the index or of English."""
+        bases = {word[:-cut] + end for cut in range(1, 5) for end in ("", "e", "y")}
+        return any(
+            len(base) >= LEAST_STEM
+            and (base in self._own or _is_english(base))
+            and word in _inflections(base)
+            for base in bases
+        )
 
     def _negates_word(self, word: str) -> bool:
         """Return whether a word begins with a prefix that negates the rest, which is a word."""
@@ -270,6 +284,17 @@ def _is_english(word: str) -> bool:
 def _is_name(word: str) -> bool:
     """Return whether a word is written as a name is."""
     return word[0].isupper() and not word.isupper()
+
+
+def _inflections(word: str) -> list[str]:
+    """Return the regular inflections of a word, and who does it: "bills", "billed", "biller"."""
+    if word.endswith("e"):
+        return [f"{word}s", f"{word}d", f"{word[:-1]}ing", f"{word}r"]
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return [f"{word[:-1]}ies", f"{word[:-1]}ied", f"{word}ing", f"{word[:-1]}ier"]
+    plural = f"{word}es" if word.endswith(_SIBILANTS) else f"{word}s"
+    stem = word + word[-1] if _DOUBLED.search(word) else word
+    return [plural, f"{stem}ed", f"{stem}ing", f"{stem}er"]
 
 
 def _negated(word: str) -> list[str]:
