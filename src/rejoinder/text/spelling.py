@@ -2,8 +2,8 @@
 
 Only a word that neither knows is changed: not a name, a number, a product of the index. It becomes
 the likeliest word that is one or two slips away: by the kind of slip, and by how frequent a word is
-in the index or in English. A text most of
-whose words are unknown even then is gibberish or another language, and stays as it is.
+in the index or in English. A text most of whose words are unknown even then is gibberish or another
+language, and stays as it is.
 """
 
 from __future__ import annotations
@@ -206,12 +206,15 @@ class Speller:
     def _is_slip(self, word: str, near: str, is_first: bool) -> bool:
         """Return whether a word that is written as a name is surely a slip of another.
 
-        The other is a day or month or, at the beginning, a frequent word or one of the index.
+        The other is a day or month or, at the beginning, a frequent word or one of the index. Only
+        a long word of the index may be an unlikely slip away.
         """
+        is_own = near in self._own
         is_date = near in _date_words() and len(word) >= LEAST_ENGLISH
-        is_frequent = near in self._own or english()[near] < CERTAINLY_ENGLISH
-        is_likely = _slip_cost(_plain(word), near) <= NEAR_COST
-        return is_likely and (is_date or (is_first and is_frequent))
+        is_first_word = is_first and (is_own or english()[near] < CERTAINLY_ENGLISH)
+        is_long = is_own and len(word) >= TWO_SLIPS
+        is_likely = is_long or _slip_cost(_plain(word), near) <= NEAR_COST
+        return is_likely and (is_date or is_first_word)
 
     def _is_known(self, word: str) -> bool:
         plain = _plain(word)
