@@ -138,6 +138,22 @@ def test_irregular_forms_are_their_verbs(text, other):
     assert opposed(other, [text])
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I did not miss my train", "I missed my train"),
+        ("please do not process my return", "my return was processed"),
+        ("I never accessed the account", "someone did access the account"),
+        ("don't cross out my name", "crosses out my name"),
+        ("you must not press the bell", "pressing the bell"),
+        ("we have not passed on your data", "you pass on my data and passed it on"),
+    ],
+)
+def test_an_s_behind_another_is_no_ending(text, other):
+    assert opposed(text, [other])
+    assert opposed(other, [text])
+
+
 @pytest.mark.parametrize("noun", ["speed", "breed", "seaweed", "hundred"])
 def test_nouns_are_no_past_forms(noun):
     assert opposed(f"I do not get full {noun}", [f"I don't get the {noun} I pay for"]) is None

@@ -468,6 +468,8 @@ def _pole_of_word(word: str) -> tuple[str, bool]:
 def _stem(word: str) -> str:
     if word in _IRREGULAR:
         return _root(_IRREGULAR[word])
+    if word.endswith("ss"):
+        return word
     for ending in ("ing", "ied", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)] + ("y" if ending == "ied" else "")
