@@ -226,6 +226,19 @@ def test_a_reply_to_both_opposes_neither():
         assert opposed(text, both) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted", "unasked"),
+    [
+        ("I no longer want the newsletter", "subscribe me to the newsletter", "I don't get the newsletter any more"),
+        ("I don't need an invoice", "I need an invoice", "I have not received an invoice"),
+        ("please don't call me", "call me back", "nobody did, you did not call"),
+    ],
+)
+def test_what_did_not_happen_is_not_what_is_unwished(text, wanted, unasked):
+    assert opposed(text, [wanted, unasked]) == wanted
+    assert opposed(unasked, [wanted]) is None
+
+
 def test_who_ends_a_thing_does_not_wish_it():
     for ended in ("cancel my pass", "remove my pass", "I want to return my pass", "unsubscribe me from my pass"):
         assert opposed("I don't want my pass any more", [ended]) is None

@@ -234,8 +234,7 @@ def _clash(own: Said, other: Said) -> bool:
 def _agree(own: Said, other: Said) -> bool:
     if own.is_other != other.is_other:
         return frozenset((own.sign, other.sign)) in _SAME_OF_POLES
-    is_denied = own.sign in _DENIALS and other.sign in _DENIALS
-    return is_denied or own.sign is other.sign is not Sign.OPEN
+    return own.sign is other.sign is not Sign.OPEN
 
 
 def denies_a_sentence(text: str) -> bool:
