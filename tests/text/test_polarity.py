@@ -239,6 +239,41 @@ def test_what_did_not_happen_is_not_what_is_unwished(text, wanted, unasked):
     assert opposed(unasked, [wanted]) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I don't want to reserve the book any more", "I no longer want the book I reserved"),
+        ("we do not wish to rent the garage", "I don't need the garage that I rented"),
+        ("please don't ship the lamp", "I do not want the lamp you shipped"),
+        ("stop sending me letters", "I don't want letters"),
+    ],
+)
+def test_the_object_of_what_is_unwished_is_open(text, other):
+    assert opposed(text, [other]) is None
+    assert opposed(other, [text]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("please don't cancel the newsletter", "I don't want the newsletter"),
+        ("do not turn off the reminders", "I don't need reminders"),
+        ("please don't call, send a mail", "do not send mails"),
+        ("Please don't call. Send a mail.", "do not send mails"),
+        ("I don't need the lamp cancel my order", "do not cancel my order"),
+    ],
+)
+def test_no_object_is_what_is_wished_beside_a_denial(text, other):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+
+
+@pytest.mark.parametrize("wish", ["I want the book I reserved", "we need the book that you reserved", "get the book she reserved"])
+def test_what_somebody_did_is_not_to_be_done(wish):
+    assert opposed("I did not reserve the book", [wish]) == wish
+    assert opposed("my book was not reserved", ["I need it reserved", "I want you to get it reserved"]) is None
+
+
 def test_who_ends_a_thing_does_not_wish_it():
     for ended in ("cancel my pass", "remove my pass", "I want to return my pass", "unsubscribe me from my pass"):
         assert opposed("I don't want my pass any more", [ended]) is None

@@ -327,7 +327,28 @@ def _denied(tokens: list[str]) -> dict[int, Sign]:
     for place in range(len(tokens)):
         if tokens[place] in _NEGATORS or (place not in found and _stops(tokens, place)):
             found |= dict.fromkeys(_scope(tokens, place), _denial(tokens, place))
-    return found | dict.fromkeys(_bare_denials(tokens), Sign.UNWISHED)
+    found |= dict.fromkeys(_bare_denials(tokens), Sign.UNWISHED)
+    unwished = [place for place, sign in found.items() if sign is Sign.UNWISHED]
+    objects = itertools.chain.from_iterable(_objects(tokens, place) for place in unwished)
+    return dict.fromkeys(objects, Sign.OPEN) | found
+
+
+def _objects(tokens: list[str], place: int) -> list[int]:
+    """Return the places of which nothing is said where a word before them is not to be done.
+
+    Who does not want to reserve a book may want it or not; who does not cancel an order wants it.
+    """
+    found: list[int] = []
+    if _is_end(tokens, place):
+        return found
+    for at in range(place + 1, len(tokens)):
+        if tokens[at] in _ENDS or tokens[at] in _NEXT_CLAUSE:
+            break
+        if _has_content(tokens, at):
+            if _is_end(tokens, at):
+                break
+            found.append(at)
+    return found
 
 
 def _stops(tokens: list[str], place: int) -> bool:
@@ -420,9 +441,18 @@ def _unwished_result(tokens: list[str], place: int, noun: int) -> int | None:
 def _is_to_be_done(tokens: list[str], place: int) -> bool:
     """Return whether a participle is wished: "to be cancelled", "I need it cancelled"."""
     before = tokens[max(0, place - 4) : place]
-    is_caused = not (_WANTED | {"get"}).isdisjoint(before[:-1]) and "to" not in before
     is_seen = any(_stem(token) in _SEEMING for token in before)  # "it seems to be cancelled"
-    return is_caused or (before[-1:] == ["be"] and not is_seen)
+    return _is_caused(before) or (before[-1:] == ["be"] and not is_seen)
+
+
+def _is_caused(before: list[str]) -> bool:
+    """Return whether the words before a participle wish it: "I need it cancelled"."""
+    for one, other in reversed(list(itertools.pairwise(before))):
+        if one in _WANTED or one == "get":
+            return True
+        if other == "to" or other in _CLAUSES:  # "I want the order you cancelled"
+            return False
+    return False
 
 
 def _is_past(word: str) -> bool:
@@ -431,6 +461,12 @@ def _is_past(word: str) -> bool:
         return True
     is_noun = word == "hundred" or (word.endswith("eed") and word[:-1] not in english())
     return word.endswith("ed") and len(word) > 4 and not is_noun
+
+
+def _is_end(tokens: list[str], place: int) -> bool:
+    """Return whether a word ends what else a text names: "cancel", "turn off"."""
+    word, is_other = _pole(tokens, place)
+    return is_other or word in _ENDING
 
 
 def _pole(tokens: list[str], place: int) -> tuple[str, bool]:
