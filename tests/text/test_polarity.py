@@ -274,6 +274,44 @@ def test_what_somebody_did_is_not_to_be_done(wish):
     assert opposed("my book was not reserved", ["I need it reserved", "I want you to get it reserved"]) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("my radiator no longer leaks", "My radiator leaks"),
+        ("the dog doesnt bark anymore", "hello, the big dog barks all night"),
+        ("it no longer rings", "It rings all the time"),
+        ("my back doesn't ache anymore", "My back aches since May"),
+        ("our modem does not crash any more", "why, it crashes every evening"),
+        ("nothing of it, the pump doesn't rattle", "the pump rattles"),
+    ],
+)
+def test_what_is_so_is_said_in_the_present_too(text, other):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("the alarm no longer turns off", "turn off the alarm"),
+        ("my door no longer closes", "how do I close the door"),
+        ("my card no longer works", "make my card work"),
+        ("my phone no longer has lessons", "my phone needs lessons"),
+        ("I don't get letters", "your letters are late"),
+        ("I do not receive reminders any more", "my text reminders are late"),
+        ("there are no bonus points", "how do I use my bonus points"),
+    ],
+)
+def test_a_wish_and_a_noun_are_not_what_is_so(text, other):
+    assert opposed(text, [other]) is None
+    assert opposed(other, [text]) is None
+
+
+def test_any_more_is_no_word_of_content():
+    assert opposed("I don't need help with it anymore", ["I can't bear it anymore"]) is None
+    assert opposed("I don't want it anymore, cancel it", ["it works anymore"]) is None
+
+
 def test_who_ends_a_thing_does_not_wish_it():
     for ended in ("cancel my pass", "remove my pass", "I want to return my pass", "unsubscribe me from my pass"):
         assert opposed("I don't want my pass any more", [ended]) is None

@@ -151,7 +151,7 @@ _SKIPPED_WORDS = """
 a an the my your our his her its their this that these those it me you us him them i we he she they
 to of in for at by from with and or any some all ever even really actually just yet still please so
 very too again now today already also only more much many there here as than if when someone
-anything everything want wants wanted need needs needed wish wishes plan plans ask asked asking
+anything everything anymore want wants wanted need needs needed wish wishes plan plans ask asked asking
 intend intends going gonna wanna mean meant think thinks believe believes let make makes made try
 tries tried tell allowed supposed on off out up back before after get have re longer unless
 """
@@ -192,6 +192,7 @@ _ENDS = frozenset(
 )
 _SENTENCE_ENDS = frozenset([".", "!", "?"])
 _DETERMINERS = frozenset(["the", "my", "our", "this", "that"])
+_PRONOUNS = frozenset(["it", "he", "she", "something"])  # before a verb's third person
 _CLAUSES = frozenset(["i", "you", "we", "they", "it", "he", "she", "that", "which", "who"])
 _SWITCHED = frozenset(["turn", "switch", "toggle"])
 _ENTERED = frozenset(["log", "sign"])
@@ -263,6 +264,7 @@ def signs(text: str) -> Mapping[str, Said]:
         word, is_other = _pole(tokens, place)
         is_so = not _BE.isdisjoint(tokens[max(0, place - 2) : place])
         is_so = is_so or (_is_past(token) and not _is_to_be_done(tokens, place))
+        is_so = is_so or _is_present(tokens, place)
         sign = denied.get(place, Sign.SO if is_so else Sign.WISHED)
         if is_asked:
             sign = Sign.OPEN
@@ -467,6 +469,22 @@ def _is_end(tokens: list[str], place: int) -> bool:
     """Return whether a word ends what else a text names: "cancel", "turn off"."""
     word, is_other = _pole(tokens, place)
     return is_other or word in _ENDING
+
+
+def _is_present(tokens: list[str], place: int) -> bool:
+    """Return whether a word ends in the s of a verb behind its subject: "my tooth hurts".
+
+    Plural nouns look alike: so the subject opens a clause, and no other verb follows.
+    """
+    word = tokens[place]
+    following = tokens[place + 1 : place + 2]
+    if not word.endswith("s") or word.endswith("ss") or not _AUXILIARIES.isdisjoint(following):
+        return False
+    clause = [*itertools.takewhile(lambda token: token not in _ENDS, reversed(tokens[:place]))]
+    nouns = clause[:-1]
+    is_named = 1 <= len(nouns) <= 2 and clause[-1] in _DETERMINERS
+    is_named = is_named and _SKIPPED.isdisjoint({*nouns} - {"back"})  # "my back aches"
+    return is_named or not _PRONOUNS.isdisjoint(clause[:1])
 
 
 def _pole(tokens: list[str], place: int) -> tuple[str, bool]:
