@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.text.polarity import MOST_WORDS, denies_a_sentence, opposed
+from rejoinder.text.polarity import MOST_WORDS, agrees_by_poles, denies_a_sentence, opposed
 
 CARD = ["my card was declined", "the payment failed"]
 CANCEL = ["how do I cancel my order", "please cancel my order"]
@@ -310,6 +310,37 @@ def test_a_wish_and_a_noun_are_not_what_is_so(text, other):
 def test_any_more_is_no_word_of_content():
     assert opposed("I don't need help with it anymore", ["I can't bear it anymore"]) is None
     assert opposed("I don't want it anymore, cancel it", ["it works anymore"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I still haven't found my card", "I lost my library card"),
+        ("my keys are not lost", "I found my keys again"),
+        ("please don't remove the insurance", "Add insurance to my phone"),
+        ("do not close the window", "open the window please"),
+    ],
+)
+def test_a_denial_says_the_same_as_the_other_pole(text, other):
+    assert agrees_by_poles(text, [other])
+    assert agrees_by_poles(other, ["hello", text])
+    assert opposed(text, [other]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I found my card", "I lost my card"),
+        ("I haven't found my card", "I found my card"),
+        ("I haven't found my card", "I lost a glove"),  # no noun in common
+        ("do not remove my profile", "add a driver"),
+        ("please do not book a table", "do not book a table"),
+        ("where do I find my card", "I lost my card"),
+    ],
+)
+def test_what_agrees_in_no_poles(text, other):
+    assert not agrees_by_poles(text, [other])
+    assert not agrees_by_poles(other, [text])
 
 
 def test_who_ends_a_thing_does_not_wish_it():

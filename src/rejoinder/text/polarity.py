@@ -140,6 +140,7 @@ accept / reject decline refuse
 increase / decrease reduce lower
 add / remove delete erase
 open / close shut
+find / lose
 connect / disconnect
 succeed / fail
 early / late
@@ -224,6 +225,21 @@ def opposed(text: str, others: Iterable[str]) -> str | None:
             elif _agree(own[word], theirs[word]):
                 agreed.add(word)
     return next((other for word, other in clashes.items() if word not in agreed), None)
+
+
+def agrees_by_poles(text: str, others: Iterable[str]) -> bool:
+    """Return whether one of some texts says the same of the other pole: "not found", "lost".
+
+    It has to share another word, so that "do not remove my profile" is not "add a driver".
+    """
+    own = signs(text)
+    for other in others:
+        theirs = signs(other)
+        shared = [word for word in own if word in theirs]
+        agreed = [word for word in shared if own[word].is_other != theirs[word].is_other]
+        if len(shared) > 1 and any(_agree(own[word], theirs[word]) for word in agreed):
+            return True
+    return False
 
 
 def _clash(own: Said, other: Said) -> bool:
