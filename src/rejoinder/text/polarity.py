@@ -152,9 +152,10 @@ _SKIPPED_WORDS = """
 a an the my your our his her its their this that these those it me you us him them i we he she they
 to of in for at by from with and or any some all ever even really actually just yet still please so
 very too again now today already also only more much many there here as than if when someone
-anything everything anymore want wants wanted need needs needed wish wishes plan plans ask asked asking
+anything everything want wants wanted need needs needed wish wishes plan plans ask asked asking
 intend intends going gonna wanna mean meant think thinks believe believes let make makes made try
 tries tried tell allowed supposed on off out up back before after get have re longer unless
+anymore
 """
 _UNSURE_WORDS = """
 sure know like agree clear understand aware certain remember recall problem worry mind hesitate
