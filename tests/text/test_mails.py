@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.text.mails import clean_mail, own_text
+from rejoinder.text.mails.cleaning import clean_mail, own_text
 
 ASKED = "Where is the key to room nine?"
 

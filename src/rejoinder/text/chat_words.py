@@ -7,9 +7,9 @@ import re
 from rejoinder.patterns import search_pattern
 
 _READ_AS = """
-u you, ur your, pls please, plz please, thx thanks, thnx thanks, thanx thanks, b4 before,
+u you, ur your, pls please, plz please, thx thanks, thnx thanks, thanx thanks,
 appt appointment, appts appointments, tmrw tomorrow, tmr tomorrow, cuz because, coz because,
-bc because, msg message, msgs messages, wk week, wks weeks, pwd password, ppl people,
+msg message, msgs messages, wk week, wks weeks, pwd password, ppl people,
 abt about, acct account, addr address, wanna want to, gonna going to, gotta have to, w/ with,
 w/o without"""
 _WORDS = dict(entry.split(maxsplit=1) for entry in _READ_AS.strip().split(","))

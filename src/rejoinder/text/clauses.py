@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import GREETING, denies, has_content, is_courteous, is_thanks, words
-from rejoinder.text.mail_courtesy import is_name
+from rejoinder.text.mails.courtesy import is_name
 from rejoinder.text.questions import is_question
 
 LEAST_WORDS = 3  # of what is left of a sentence

@@ -18,7 +18,7 @@ from rejoinder.text.chat_words import read_chat_words
 from rejoinder.text.clauses import without_courtesy
 from rejoinder.text.courtesy import asks, has_content
 from rejoinder.text.emoji import read_emoji
-from rejoinder.text.mails import clean_mail
+from rejoinder.text.mails.cleaning import clean_mail
 from rejoinder.text.questions import question_clauses, with_mark
 from rejoinder.text.sentences import split_sentences
 from rejoinder.text.spelling import Correction, Speller
