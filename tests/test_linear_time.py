@@ -21,13 +21,13 @@ from rejoinder.corpora.registry.chats import ChatsSettings, name_cleaner, read_c
 from rejoinder.corpora.forms.tables import find_delimiter, fold, named_delimiter
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
-from rejoinder.text.mail_quotes import newest_text
+from rejoinder.text.mails.quotes import newest_text
 from rejoinder.retrieval.encoding import scoring
 from rejoinder.retrieval.encoding import templates
 from rejoinder.text import ngrams, subwords
 from rejoinder.text.tokens import tokens
 from rejoinder.text.courtesy import asks
-from rejoinder.text.mails import clean_mail, own_text
+from rejoinder.text.mails.cleaning import clean_mail, own_text
 from rejoinder.text.messages import read_message
 from rejoinder.text.polarity import opposed
 from rejoinder.text.spelling import Speller

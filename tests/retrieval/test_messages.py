@@ -39,7 +39,7 @@ def test_a_question_in_a_mail_finds_what_it_finds_alone(index, place, question):
 
 
 def test_a_short_message_is_searched_for_as_it_is(index):
-    question = "when do you open"
+    question = "when do you open?"
     queries = encode(index.encoder, [[question]], SearchOptions())
     assert queries.inputs == [question]
     vectors = index.encoder.encode_contexts([[question]])
@@ -178,8 +178,11 @@ def test_as_many_replies_come_although_some_give_way(tmp_path):
     assert len(found) == 5
 
 
-def test_two_questions_have_two_answers(index):
-    message = "When do you open? And where is my order?"
+@pytest.mark.parametrize(
+    "message",
+    ["When do you open? And where is my order?", "When do you open and where is my order?", "when do you open, where is my order"],
+)
+def test_two_questions_have_two_answers(index, message):
     [found] = index.search([[message]], 3, ANY_SCORE, why=True)
     assert {found[0].text, found[1].text} == {REPLIES[0], REPLIES[1]}
     assert [each.also for each in found] == [False, True, False]
@@ -189,12 +192,19 @@ def test_two_questions_have_two_answers(index):
         assert not any(each.also for each in index.search([[one]], 3, ANY_SCORE)[0])
 
 
+def test_long_messages_of_one_turn_are_sentences_of_their_own(index):
+    asked = ["when do you open on the second sunday of the next month", "where is my order"]
+    conversation = [{"role": "user", "content": text} for text in asked]
+    [reading] = index.read([conversation], None)
+    assert reading.message.parts[1:] == tuple(f"{text}?" for text in asked)
+
+
 @pytest.mark.parametrize("courteous", ["Hi, my name is Kim, {}, thanks", "hello there {}", "Good morning, {}"])
 def test_courtesy_around_a_question_changes_neither_reply_nor_score(index, courteous):
     question = "when do you open"
     [[alone], [found]] = index.search([[question], [courteous.format(question)]], 1, ANY_SCORE, why=True)
     assert (found.text, found.score) == (alone.text, pytest.approx(alone.score, abs=1e-6))
-    assert found.why.sentence == question
+    assert found.why.sentence == f"{question}?"
 
 
 def test_notes_say_how_a_message_was_read(index):
@@ -219,4 +229,4 @@ def test_a_slow_ranker_reads_the_sentence_that_is_answered(index):
             return np.zeros((len(contexts), len(candidates[0])))
 
     Cascade(index, Ranker(), 4).search([[BEFORE + "Where is my order?" + AFTER], ["when do you open"]], 1)
-    assert [context[-1] for context in read] == ["Where is my order?", "when do you open"]
+    assert [context[-1] for context in read] == ["Where is my order?", "when do you open?"]

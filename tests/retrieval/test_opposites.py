@@ -44,6 +44,14 @@ def test_a_worse_opposite_silences_nobody():
     assert found[0].score == 0.9
 
 
+def test_a_reply_to_the_same_in_other_words_is_given():
+    replies = [reply(0, 0.9, "remove the insurance"), reply(1, FAR, "add insurance"), reply(2, FAR, "insure a car")]
+    found = judge(replies, ("please don't remove the insurance",))
+    assert [each.position for each in found] == [1]
+    assert found[0].score == FAR
+    assert judge(replies[::2], ("please don't remove the insurance",)) == []
+
+
 def test_another_part_of_the_message_is_answered():
     texts = (DENIED, "Where can I pay?")
     found = judge([reply(0, 0.9, "close my account"), reply(1, 0.2, "where do I pay", part=1)], texts)

@@ -12,13 +12,13 @@ QUESTION = "where can I leave the keys?"
     "Hi, ", "hello - ", "Good evening, ", "Dear Greenfield, ", "Hi Mrs Stone, ", "hey there ", "btw ", "Hi, this is Lee, ",
     "hello, my name is lee Stone, ", "Good morning, hope all is well, ", "I hope you can help me, ", "thanks for the quick answer, ",
     "Hi everyone, ", "HELLO!! ", "heyyy, ", "Buenos d\u00edas, ",
-    "umm ", "ok so basically ", "pls ", "Question: ",
+    "umm ", "ok so basically ", "pls ", "Question: ", "One more thing though: ", "And just one other question, ",
 ])
 def test_courtesy_before_a_question_is_taken_off(before):
     assert without_courtesy(before + QUESTION) == QUESTION
 
 
-@pytest.mark.parametrize("after", [", thanks", ", many thanks, Lee", " - cheers Lee", ", thank you for your help!", ", best wishes, Lee Stone"])
+@pytest.mark.parametrize("after", [", thanks", ", many thanks, Lee", " - cheers Lee", ", thank you for your help!", ", best wishes, Lee Stone", " thanks", " thanks so much!", " thx in advance", " please", " asap please"])
 def test_courtesy_behind_a_question_is_taken_off(after):
     assert without_courtesy(QUESTION.rstrip("?") + after) == QUESTION.rstrip("?")
     assert without_courtesy("Hello, " + QUESTION.rstrip("?") + after) == QUESTION.rstrip("?")

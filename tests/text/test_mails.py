@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.text.mails import clean_mail, own_text
+from rejoinder.text.mails.cleaning import clean_mail, own_text
 
 ASKED = "Where is the key to room nine?"
 
@@ -190,6 +190,11 @@ def test_thanks_in_the_middle_cut_nothing_off(thanks, below):
         "Best wishes to everyone",
         "Thanks again and have a nice day,",
         "Looking forward to hearing from you",
+        "I look forward to your reply",
+        "Looking forward to your answer,",
+        "Awaiting your reply",
+        "Hope to hear from you soon",
+        "See you!",
         "Take care and all the best,",
         "Take care, Ann",
         "Take care of yourself!",

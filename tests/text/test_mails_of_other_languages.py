@@ -3,7 +3,7 @@
 import pytest
 
 from rejoinder.text.courtesy import asks, has_content
-from rejoinder.text.mails import clean_mail
+from rejoinder.text.mails.cleaning import clean_mail
 from rejoinder.text.messages import read_message
 from rejoinder.text.sentences import split_sentences
 

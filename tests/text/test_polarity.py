@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.text.polarity import MOST_WORDS, denies_a_sentence, opposed
+from rejoinder.text.polarity import MOST_WORDS, agrees_by_poles, denies_a_sentence, opposed
 
 CARD = ["my card was declined", "the payment failed"]
 CANCEL = ["how do I cancel my order", "please cancel my order"]
@@ -138,6 +138,22 @@ def test_irregular_forms_are_their_verbs(text, other):
     assert opposed(other, [text])
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I did not miss my train", "I missed my train"),
+        ("please do not process my return", "my return was processed"),
+        ("I never accessed the account", "someone did access the account"),
+        ("don't cross out my name", "crosses out my name"),
+        ("you must not press the bell", "pressing the bell"),
+        ("we have not passed on your data", "you pass on my data and passed it on"),
+    ],
+)
+def test_an_s_behind_another_is_no_ending(text, other):
+    assert opposed(text, [other])
+    assert opposed(other, [text])
+
+
 @pytest.mark.parametrize("noun", ["speed", "breed", "seaweed", "hundred"])
 def test_nouns_are_no_past_forms(noun):
     assert opposed(f"I do not get full {noun}", [f"I don't get the {noun} I pay for"]) is None
@@ -208,6 +224,123 @@ def test_a_reply_to_both_opposes_neither():
     both = [*ALARM_ON, *ALARM_OFF]
     for text in ("enable the alarm", "switch off the alarm", "do not turn the alarm on"):
         assert opposed(text, both) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "unasked"),
+    [
+        ("I no longer want the newsletter", "subscribe me to the newsletter", "I don't get the newsletter any more"),
+        ("I don't need an invoice", "I need an invoice", "I have not received an invoice"),
+        ("please don't call me", "call me back", "nobody did, you did not call"),
+    ],
+)
+def test_what_did_not_happen_is_not_what_is_unwished(text, wanted, unasked):
+    assert opposed(text, [wanted, unasked]) == wanted
+    assert opposed(unasked, [wanted]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I don't want to reserve the book any more", "I no longer want the book I reserved"),
+        ("we do not wish to rent the garage", "I don't need the garage that I rented"),
+        ("please don't ship the lamp", "I do not want the lamp you shipped"),
+        ("stop sending me letters", "I don't want letters"),
+    ],
+)
+def test_the_object_of_what_is_unwished_is_open(text, other):
+    assert opposed(text, [other]) is None
+    assert opposed(other, [text]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("please don't cancel the newsletter", "I don't want the newsletter"),
+        ("do not turn off the reminders", "I don't need reminders"),
+        ("please don't call, send a mail", "do not send mails"),
+        ("Please don't call. Send a mail.", "do not send mails"),
+        ("I don't need the lamp cancel my order", "do not cancel my order"),
+    ],
+)
+def test_no_object_is_what_is_wished_beside_a_denial(text, other):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+
+
+@pytest.mark.parametrize("wish", ["I want the book I reserved", "we need the book that you reserved", "get the book she reserved"])
+def test_what_somebody_did_is_not_to_be_done(wish):
+    assert opposed("I did not reserve the book", [wish]) == wish
+    assert opposed("my book was not reserved", ["I need it reserved", "I want you to get it reserved"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("my radiator no longer leaks", "My radiator leaks"),
+        ("the dog doesnt bark anymore", "hello, the big dog barks all night"),
+        ("it no longer rings", "It rings all the time"),
+        ("my back doesn't ache anymore", "My back aches since May"),
+        ("our modem does not crash any more", "why, it crashes every evening"),
+        ("nothing of it, the pump doesn't rattle", "the pump rattles"),
+    ],
+)
+def test_what_is_so_is_said_in_the_present_too(text, other):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("the alarm no longer turns off", "turn off the alarm"),
+        ("my door no longer closes", "how do I close the door"),
+        ("my card no longer works", "make my card work"),
+        ("my phone no longer has lessons", "my phone needs lessons"),
+        ("I don't get letters", "your letters are late"),
+        ("I do not receive reminders any more", "my text reminders are late"),
+        ("there are no bonus points", "how do I use my bonus points"),
+    ],
+)
+def test_a_wish_and_a_noun_are_not_what_is_so(text, other):
+    assert opposed(text, [other]) is None
+    assert opposed(other, [text]) is None
+
+
+def test_any_more_is_no_word_of_content():
+    assert opposed("I don't need help with it anymore", ["I can't bear it anymore"]) is None
+    assert opposed("I don't want it anymore, cancel it", ["it works anymore"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I still haven't found my card", "I lost my library card"),
+        ("my keys are not lost", "I found my keys again"),
+        ("please don't remove the insurance", "Add insurance to my phone"),
+        ("do not close the window", "open the window please"),
+    ],
+)
+def test_a_denial_says_the_same_as_the_other_pole(text, other):
+    assert agrees_by_poles(text, [other])
+    assert agrees_by_poles(other, ["hello", text])
+    assert opposed(text, [other]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I found my card", "I lost my card"),
+        ("I haven't found my card", "I found my card"),
+        ("I haven't found my card", "I lost a glove"),  # no noun in common
+        ("do not remove my profile", "add a driver"),
+        ("please do not book a table", "do not book a table"),
+        ("where do I find my card", "I lost my card"),
+    ],
+)
+def test_what_agrees_in_no_poles(text, other):
+    assert not agrees_by_poles(text, [other])
+    assert not agrees_by_poles(other, [text])
 
 
 def test_who_ends_a_thing_does_not_wish_it():

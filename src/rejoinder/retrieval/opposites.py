@@ -10,7 +10,7 @@ from dataclasses import replace
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.parts import sentence_parts
 from rejoinder.retrieval.replies import Reply
-from rejoinder.text.polarity import denies_a_sentence, opposed
+from rejoinder.text.polarity import agrees_by_poles, denies_a_sentence, opposed
 
 PENALTY = 1.0
 """Of the score of a reply that answers the opposite: about as much as two unlike texts differ."""
@@ -24,13 +24,18 @@ SILENCE = 5.0
 
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts."""
-    if not (known := reply.known):
-        return None
+    return opposed(_answered(reply, texts), reply.known) if reply.known else None
+
+
+def _says_the_same(reply: Reply, texts: Sequence[str]) -> bool:
+    return not reply.opposes and agrees_by_poles(_answered(reply, texts), reply.known)
+
+
+def _answered(reply: Reply, texts: Sequence[str]) -> str:
+    """Return the part of a message that a reply answers, with a sentence that denies it."""
     whole = texts[0]
     text = texts[reply.part]
-    if reply.part and text in whole and denies_a_sentence(whole):
-        text = whole
-    return opposed(text, known)
+    return whole if reply.part and text in whole and denies_a_sentence(whole) else text
 
 
 def push_back(
@@ -38,7 +43,8 @@ def push_back(
 ) -> list[Reply]:
     """Return replies, best first, after those that oppose the message have lost `PENALTY`.
 
-    Where nothing else fits a sentence of the message as well, all replies to it lose `SILENCE`.
+    Where nothing else fits a sentence of the message as well, all replies to it lose `SILENCE`,
+    but for those known to answer the same by the other of two poles: "lost" for "not found".
     """
     judged = [replace(reply, opposes=opposing(reply, texts) or "") for reply in replies]
     is_one_sentence = len(sentence_parts(texts)) < 2
@@ -47,9 +53,10 @@ def push_back(
         by_sentence[0 if is_one_sentence else reply.part].append(reply)
     lowered = []
     for own in by_sentence.values():
-        silence = SILENCE * _is_unanswered(own)
+        is_silent = _is_unanswered(own)
         for reply in own:
-            lost = PENALTY * bool(reply.opposes) + silence
+            is_lost = is_silent and not _says_the_same(reply, texts)
+            lost = PENALTY * bool(reply.opposes) + SILENCE * is_lost
             lowered.append(replace(reply, score=reply.score - lost, lost=lost))
     lowest = -math.inf if options.minimum_score is None else options.minimum_score
     kept = [reply for reply in lowered if reply.score >= lowest]

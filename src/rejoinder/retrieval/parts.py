@@ -92,7 +92,8 @@ def _also(
 
 def sentence_parts(texts: Sequence[str]) -> list[int]:
     """Return which parts of a message are not all of it; one is a sentence without its courtesy."""
-    return [part for part, text in enumerate(texts) if not all(each in text for each in texts)]
+    said = [text.rstrip(" ?.!") for text in texts]  # a mark may have been added or lost
+    return [part for part, text in enumerate(texts) if not all(each in text for each in said)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from rejoinder.encoders.vectors import ContextVectors, check_rows
 from rejoinder.errors import InputError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
+from rejoinder.text.references import refers_back
 
 
 class Newest(list[Any]):
@@ -111,7 +112,7 @@ def drop_stale_history(encoder: DualEncoder, contexts: Sequence[Context]) -> lis
     """Return contexts without earlier messages of another subject than the newest one's.
 
     Its cosine with them, as a response to them, is below the encoder's `subject_threshold` then, if
-    the encoder has one. Personas stay.
+    the encoder has one, and it does not refer back to them. Personas stay.
     """
     read = list(contexts)
     lowest = encoder.subject_threshold
@@ -123,7 +124,7 @@ def drop_stale_history(encoder: DualEncoder, contexts: Sequence[Context]) -> lis
         earlier: Any = encoder.encode_contexts([contexts[row][:-1] for row in rows])
         inputs = encoder.encode_responses([contexts[row][-1] for row in rows])
         for row, cosine in zip(rows, np.einsum("nd,nd->n", earlier, inputs), strict=True):
-            if cosine < lowest:
+            if cosine < lowest and not refers_back(messages[row][-1]):
                 read[row] = [*filter(is_persona, contexts[row][:-1]), contexts[row][-1]]
     return read
 

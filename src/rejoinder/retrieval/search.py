@@ -230,11 +230,16 @@ class Searcher(Searchable, Described):
         ]
         numbers, scores, parts, also = join_parts(scored, texts, filtered.positions_of)
         if familiarity is not None and familiarity.density is not None and len(numbers):
-            # The part was chosen without it: it says whether a message is for the index.
+            # The part was chosen without it: it says whether a message is for the index. Of the
+            # parts that find the same reply the most usual one counts.
             best = int(numbers[0])
             position = filtered.reply(best, 0.0).position
-            vector = queries.vectors[rows[parts.get(best, 0)]]
-            scores = scores + familiarity.of_density(vector, position)
+            agreeing = {parts.get(best, 0)}.union(
+                part for part, (own, _) in enumerate(found) if len(own) and int(own[0]) == best
+            )
+            scores = scores + max(
+                familiarity.of_density(queries.vectors[rows[part]], position) for part in agreeing
+            )
         if options.minimum_score is not None:
             count = int((scores >= options.minimum_score).sum())
             is_last = is_last or count < len(scores)

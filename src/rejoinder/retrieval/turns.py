@@ -69,7 +69,7 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
             turns[-1][1].append(text)
         else:
             turns.append((role, [text]))
-    texts = ["\n".join(lines) for _, lines in turns]
+    texts = ["\n\n".join(lines) for _, lines in turns]
     is_known = turns[-1][0] is not None or len(turns) == 1
     if is_known or not (asks_again(texts[-1]) or calls(texts[-1])):
         return texts

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable
 
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.courtesy import GREETING, has_content, is_courteous, is_thanks, words
-from rejoinder.text.mail_courtesy import is_name
+from rejoinder.text.courtesy import GREETING, denies, has_content, is_courteous, is_thanks, words
+from rejoinder.text.mails.courtesy import is_name
+from rejoinder.text.questions import is_question
 
 LEAST_WORDS = 3  # of what is left of a sentence
 MOST_NAMES = 3  # words of a name
@@ -27,6 +28,14 @@ _NAMED = match_pattern(
 )
 
 
+_LEAD_IN = match_pattern(
+    r"(?i:(?:and |but |just |only |also )*+(?:one|another|a)"
+    r"(?: (?:more|other|last|final|quick|short|small))*+ (?:thing|question)(?: though| please)?)"
+)
+_THANKS = frozenset(["thanks", "thank", "thankyou", "thx", "thnx", "thanx", "ty", "tia", "cheers"])
+_HASTE = frozenset(["please", "pls", "plz", "asap"])  # ends a question; a demand is one by it
+
+
 def without_courtesy(sentence: str) -> str:
     """Return a sentence without what is courteous at its beginning and its end.
 
@@ -40,12 +49,24 @@ def without_courtesy(sentence: str) -> str:
         del clauses[-1]
     while len(clauses) > 1 and _is_courtesy(clauses[-1], is_thanks):
         del clauses[-1]
-    rest = "".join(clauses).strip(_EDGES)
+    rest = _without_ending("".join(clauses).strip(_EDGES))
     if greeting := _GREETING.match(rest):
         rest = rest[greeting.end() :]
     if len(rest) == len(sentence.strip(_EDGES)):
         return sentence
     return rest if len(words(rest)) >= LEAST_WORDS and has_content(rest) else sentence
+
+
+def _without_ending(sentence: str) -> str:
+    """Return a sentence without thanks at its end that no comma sets apart."""
+    said = sentence.split()
+    for place in range(LEAST_WORDS, len(said)):
+        word = said[place].lower().strip("!.")
+        if word in _THANKS or (word in _HASTE and is_question(words(sentence))):
+            rest = " ".join(said[place:])
+            if not has_content(rest) and not denies(rest):
+                return " ".join(said[:place]).strip(_EDGES)
+    return sentence
 
 
 def _clauses(sentence: str) -> list[str]:
@@ -56,7 +77,7 @@ def _clauses(sentence: str) -> list[str]:
 
 def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
     """Return whether a clause is courtesy, as `judge` says, or says a name, or both."""
-    if judge(clause) or _NAMED.match(clause):
+    if judge(clause) or _NAMED.match(clause) or _LEAD_IN.fullmatch(clause.strip(_EDGES)):
         return True
     given = _NAMING.match(clause)
     if given and _is_name(clause[given.end() :]):

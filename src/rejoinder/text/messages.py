@@ -8,15 +8,18 @@ it is, and without the courtesy in it.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
+from rejoinder.text.chat_words import read_chat_words
 from rejoinder.text.clauses import without_courtesy
 from rejoinder.text.courtesy import asks, has_content
 from rejoinder.text.emoji import read_emoji
-from rejoinder.text.mails import clean_mail
+from rejoinder.text.mails.cleaning import clean_mail
+from rejoinder.text.questions import question_clauses, with_mark
 from rejoinder.text.sentences import split_sentences
 from rejoinder.text.spelling import Correction, Speller
 
@@ -79,13 +82,14 @@ def read_message(text: str) -> Message:
     is_cut = len(text) > MAX_LETTERS
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"
-    clean = clean_mail(read_emoji(text))
+    clean = clean_mail(read_chat_words(read_emoji(text)))
     sentences = split_sentences(clean)
     if "\n" in clean:
         clean = " ".join(clean.split())
-    if len(sentences) < 2:
-        return Message(tuple(dict.fromkeys([clean, without_courtesy(clean)])), clean, is_cut)
-    telling = list(dict.fromkeys(_question(each) for each in sentences if has_content(each)))
+    if len(sentences) < 2 and not question_clauses(clean):
+        asked = with_mark(without_courtesy(clean))
+        return Message(tuple(dict.fromkeys([with_mark(clean), asked])), clean, is_cut)
+    telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, sentences))))
     if not telling:
         return Message((clean,), clean, is_cut)
     if len(telling) > MAX_PARTS:
@@ -96,10 +100,16 @@ def read_message(text: str) -> Message:
     return Message(parts, clean, is_cut)
 
 
-def _question(sentence: str) -> str:
-    """Return a sentence, without its courtesy if it asks; little would be left of others."""
-    rest = without_courtesy(sentence)
-    return rest if asks(rest) else sentence
+def _told(sentence: str) -> list[str]:
+    """Return what a sentence says, and the questions within it and what is before them.
+
+    If it asks, it loses its courtesy; little would be left of others.
+    """
+    if not has_content(sentence):
+        return []
+    rest = with_mark(without_courtesy(sentence))
+    whole = rest if asks(rest) else sentence
+    return [whole, *question_clauses(whole)]
 
 
 def clean_message(text: str) -> str:

@@ -140,6 +140,7 @@ accept / reject decline refuse
 increase / decrease reduce lower
 add / remove delete erase
 open / close shut
+find / lose
 connect / disconnect
 succeed / fail
 early / late
@@ -154,6 +155,7 @@ very too again now today already also only more much many there here as than if 
 anything everything want wants wanted need needs needed wish wishes plan plans ask asked asking
 intend intends going gonna wanna mean meant think thinks believe believes let make makes made try
 tries tried tell allowed supposed on off out up back before after get have re longer unless
+anymore
 """
 _UNSURE_WORDS = """
 sure know like agree clear understand aware certain remember recall problem worry mind hesitate
@@ -192,6 +194,7 @@ _ENDS = frozenset(
 )
 _SENTENCE_ENDS = frozenset([".", "!", "?"])
 _DETERMINERS = frozenset(["the", "my", "our", "this", "that"])
+_PRONOUNS = frozenset(["it", "he", "she", "something"])  # before a verb's third person
 _CLAUSES = frozenset(["i", "you", "we", "they", "it", "he", "she", "that", "which", "who"])
 _SWITCHED = frozenset(["turn", "switch", "toggle"])
 _ENTERED = frozenset(["log", "sign"])
@@ -225,6 +228,21 @@ def opposed(text: str, others: Iterable[str]) -> str | None:
     return next((other for word, other in clashes.items() if word not in agreed), None)
 
 
+def agrees_by_poles(text: str, others: Iterable[str]) -> bool:
+    """Return whether one of some texts says the same of the other pole: "not found", "lost".
+
+    It has to share another word, so that "do not remove my profile" is not "add a driver".
+    """
+    own = signs(text)
+    for other in others:
+        theirs = signs(other)
+        shared = [word for word in own if word in theirs]
+        agreed = [word for word in shared if own[word].is_other != theirs[word].is_other]
+        if len(shared) > 1 and any(_agree(own[word], theirs[word]) for word in agreed):
+            return True
+    return False
+
+
 def _clash(own: Said, other: Said) -> bool:
     if own.is_other != other.is_other:
         return own.sign is other.sign is not Sign.OPEN
@@ -234,8 +252,7 @@ def _clash(own: Said, other: Said) -> bool:
 def _agree(own: Said, other: Said) -> bool:
     if own.is_other != other.is_other:
         return frozenset((own.sign, other.sign)) in _SAME_OF_POLES
-    is_denied = own.sign in _DENIALS and other.sign in _DENIALS
-    return is_denied or own.sign is other.sign is not Sign.OPEN
+    return own.sign is other.sign is not Sign.OPEN
 
 
 def denies_a_sentence(text: str) -> bool:
@@ -264,6 +281,7 @@ def signs(text: str) -> Mapping[str, Said]:
         word, is_other = _pole(tokens, place)
         is_so = not _BE.isdisjoint(tokens[max(0, place - 2) : place])
         is_so = is_so or (_is_past(token) and not _is_to_be_done(tokens, place))
+        is_so = is_so or _is_present(tokens, place)
         sign = denied.get(place, Sign.SO if is_so else Sign.WISHED)
         if is_asked:
             sign = Sign.OPEN
@@ -328,7 +346,28 @@ def _denied(tokens: list[str]) -> dict[int, Sign]:
     for place in range(len(tokens)):
         if tokens[place] in _NEGATORS or (place not in found and _stops(tokens, place)):
             found |= dict.fromkeys(_scope(tokens, place), _denial(tokens, place))
-    return found | dict.fromkeys(_bare_denials(tokens), Sign.UNWISHED)
+    found |= dict.fromkeys(_bare_denials(tokens), Sign.UNWISHED)
+    unwished = [place for place, sign in found.items() if sign is Sign.UNWISHED]
+    objects = itertools.chain.from_iterable(_objects(tokens, place) for place in unwished)
+    return dict.fromkeys(objects, Sign.OPEN) | found
+
+
+def _objects(tokens: list[str], place: int) -> list[int]:
+    """Return the places of which nothing is said where a word before them is not to be done.
+
+    Who does not want to reserve a book may want it or not; who does not cancel an order wants it.
+    """
+    found: list[int] = []
+    if _is_end(tokens, place):
+        return found
+    for at in range(place + 1, len(tokens)):
+        if tokens[at] in _ENDS or tokens[at] in _NEXT_CLAUSE:
+            break
+        if _has_content(tokens, at):
+            if _is_end(tokens, at):
+                break
+            found.append(at)
+    return found
 
 
 def _stops(tokens: list[str], place: int) -> bool:
@@ -421,9 +460,18 @@ def _unwished_result(tokens: list[str], place: int, noun: int) -> int | None:
 def _is_to_be_done(tokens: list[str], place: int) -> bool:
     """Return whether a participle is wished: "to be cancelled", "I need it cancelled"."""
     before = tokens[max(0, place - 4) : place]
-    is_caused = not (_WANTED | {"get"}).isdisjoint(before[:-1]) and "to" not in before
     is_seen = any(_stem(token) in _SEEMING for token in before)  # "it seems to be cancelled"
-    return is_caused or (before[-1:] == ["be"] and not is_seen)
+    return _is_caused(before) or (before[-1:] == ["be"] and not is_seen)
+
+
+def _is_caused(before: list[str]) -> bool:
+    """Return whether the words before a participle wish it: "I need it cancelled"."""
+    for one, other in reversed(list(itertools.pairwise(before))):
+        if one in _WANTED or one == "get":
+            return True
+        if other == "to" or other in _CLAUSES:  # "I want the order you cancelled"
+            return False
+    return False
 
 
 def _is_past(word: str) -> bool:
@@ -432,6 +480,28 @@ def _is_past(word: str) -> bool:
         return True
     is_noun = word == "hundred" or (word.endswith("eed") and word[:-1] not in english())
     return word.endswith("ed") and len(word) > 4 and not is_noun
+
+
+def _is_end(tokens: list[str], place: int) -> bool:
+    """Return whether a word ends what else a text names: "cancel", "turn off"."""
+    word, is_other = _pole(tokens, place)
+    return is_other or word in _ENDING
+
+
+def _is_present(tokens: list[str], place: int) -> bool:
+    """Return whether a word ends in the s of a verb behind its subject: "my tooth hurts".
+
+    Plural nouns look alike: so the subject opens a clause, and no other verb follows.
+    """
+    word = tokens[place]
+    following = tokens[place + 1 : place + 2]
+    if not word.endswith("s") or word.endswith("ss") or not _AUXILIARIES.isdisjoint(following):
+        return False
+    clause = [*itertools.takewhile(lambda token: token not in _ENDS, reversed(tokens[:place]))]
+    nouns = clause[:-1]
+    is_named = 1 <= len(nouns) <= 2 and clause[-1] in _DETERMINERS
+    is_named = is_named and _SKIPPED.isdisjoint({*nouns} - {"back"})  # "my back aches"
+    return is_named or not _PRONOUNS.isdisjoint(clause[:1])
 
 
 def _pole(tokens: list[str], place: int) -> tuple[str, bool]:
@@ -468,6 +538,8 @@ def _pole_of_word(word: str) -> tuple[str, bool]:
 def _stem(word: str) -> str:
     if word in _IRREGULAR:
         return _root(_IRREGULAR[word])
+    if word.endswith("ss"):
+        return word
     for ending in ("ing", "ied", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)] + ("y" if ending == "ied" else "")

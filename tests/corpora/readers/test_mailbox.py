@@ -6,7 +6,7 @@ import pytest
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
-from rejoinder.text.mails import clean_mail
+from rejoinder.text.mails.cleaning import clean_mail
 
 QUESTION = "Hi,\n\nwhere is my parcel?\n\nBest regards,\nAnna Smith\nTel. +49 30 1234567"
 RULE = "_" * 32

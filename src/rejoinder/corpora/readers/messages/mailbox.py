@@ -27,7 +27,7 @@ from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
 from rejoinder.patterns import search_pattern
-from rejoinder.text.mails import own_text
+from rejoinder.text.mails.cleaning import own_text
 
 _BROKEN_HEADERS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
 _TOO_MANY_PARTS = f"mails of more than {MAX_PARTS} parts, or nested too deep"

@@ -10,7 +10,7 @@ import itertools
 
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import asks, has_content, words
-from rejoinder.text.mail_courtesy import (
+from rejoinder.text.mails.courtesy import (
     FIRST_PERSON,
     is_addressee,
     is_closing,
@@ -20,8 +20,8 @@ from rejoinder.text.mail_courtesy import (
     is_salutation,
     says_thanks,
 )
-from rejoinder.text.mail_marks import MAX_MARK, is_program_line, without_marks
-from rejoinder.text.mail_quotes import (
+from rejoinder.text.mails.marks import MAX_MARK, is_program_line, without_marks
+from rejoinder.text.mails.quotes import (
     DELIMITER,
     introduces_quote,
     mail_lines,

@@ -60,6 +60,11 @@ _WISH = match_pattern(
     r"|(?:have|enjoy|(?:i )?wish(?:ing)? you(?: all)?) (?:a|an|the|your)"
     rf"(?: {_WISHED}){{0,4}} {_TIMES})\b"
 )
+_AWAITING = match_pattern(
+    r"(?i)(?:(?:i|we)(?: am| are|'m|'re)? )?(?:look(?:ing)? forward to your|await(?:ing)? your"
+    r"|hop(?:e|ing) to (?:hear|read)|(?:speak|talk|hear)(?: (?:to|from) you)? soon"
+    r"|see you(?: soon| then)?)\b"
+)
 _ORDER = match_pattern(r"(?i)(?:have|take)\b")
 _WISHED_TO = frozenset(["ahead", "again", "all", "and", "everyone", "now", "soon", "there", "too"])
 _PLACING = frozenset(["at", "for", "in", "of", "on", "to", "with"])  # before no name of a sender
@@ -242,6 +247,8 @@ def _is_parting(text: str) -> bool:
         return _is_wish(text)
     if _ORDER.match(text):
         return False
+    if awaiting := _AWAITING.match(text):
+        return not has_content(text[awaiting.end() :])
     others = [word for word in said if word not in _PARTING]
     return len(others) < len(said) and not has_content(" ".join(others))
 

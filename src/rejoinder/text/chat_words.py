@@ -1,0 +1,34 @@
+"""Short forms of chats, as words that models know: "u" is "you", "tmrw" is "tomorrow"."""
+
+from __future__ import annotations
+
+import re
+
+from rejoinder.patterns import search_pattern
+
+_READ_AS = """
+u you, ur your, pls please, plz please, thx thanks, thnx thanks, thanx thanks,
+appt appointment, appts appointments, tmrw tomorrow, tmr tomorrow, cuz because, coz because,
+msg message, msgs messages, wk week, wks weeks, pwd password, ppl people,
+abt about, acct account, addr address, wanna want to, gonna going to, gotta have to, w/ with,
+w/o without"""
+_WORDS = dict(entry.split(maxsplit=1) for entry in _READ_AS.strip().split(","))
+_SHORT = search_pattern(
+    r"(?<![\w@/.'-])(?i:"
+    + "|".join(map(re.escape, sorted(_WORDS, key=len, reverse=True)))
+    + r"|r(?= (?:you|u|the|there|they|we|these|those|your|ur)\b))(?![\w@/'-]|\.\w)"
+)
+
+
+def read_chat_words(text: str) -> str:
+    """Return a text with the words for which its short forms stand.
+
+    >>> read_chat_words("r u open tmrw")
+    'are you open tomorrow'
+    """
+    return _SHORT.sub(_word, text)
+
+
+def _word(match: re.Match[str]) -> str:
+    short = match[0].lower()
+    return _WORDS.get(short, "are")

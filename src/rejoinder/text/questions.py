@@ -1,0 +1,96 @@
+"""Questions that are typed without a question mark, and those within a sentence.
+
+Models read "is there parking" as a statement, and of "I moved last week and is there parking" most
+of all the move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rejoinder.patterns import search_pattern
+from rejoinder.text.courtesy import has_content, words
+
+LEAST_BEFORE = 3  # words before a question within a sentence
+LEAST_QUESTION = 4  # words of it
+_FAR = 3  # words between an interrogative and its verb: "which of the forms do I need"
+_LINK = r"(?:and|but|or|so|also|then|[-\u2013\u2014]{1,2})"
+_JOINT = search_pattern(rf"(?i:(?:(?<=[,;:])\s++|(?<!\s)\s++(?={_LINK}\s))(?:{_LINK}\s++)*+)")
+_EDGES = " ,;:-\u2013\u2014"
+_OPENING_WORDS = "and but or so also ok okay then well - \u2013 \u2014 --"
+_AUXILIARY_WORDS = """
+can could do does did is are am was were will would should shall may have has had must
+can't couldn't don't doesn't didn't isn't aren't won't wouldn't shouldn't haven't hasn't
+"""
+_SUBJECT_WORDS = """
+i you u we it they he she there this that these those the my your our his her their a an any
+anyone anybody someone somebody everyone
+"""
+_INTERROGATIVES = frozenset(
+    ["how", "what", "when", "where", "why", "who", "which", "whose", "whom"]
+)
+_ASKING = frozenset(["what's", "where's", "who's", "when's", "how's"])
+_OF_HOW = frozenset(
+    [
+        "much",
+        "many",
+        "long",
+        "often",
+        "far",
+        "early",
+        "late",
+        "soon",
+        "old",
+        "big",
+        "expensive",
+        "about",
+    ]
+)
+_OPENING = frozenset(_OPENING_WORDS.split())
+_AUXILIARIES = frozenset(_AUXILIARY_WORDS.split())
+_SUBJECTS = frozenset(_SUBJECT_WORDS.split())
+_MARKS = " .!\u2026"
+
+
+def with_mark(sentence: str) -> str:
+    """Return a sentence with a question mark, if it is a question without one."""
+    text = sentence.rstrip(_MARKS)
+    is_marked = text.endswith(("?", "\uff1f"))
+    return sentence if is_marked or not is_question(words(text)) else f"{text}?"
+
+
+def question_clauses(sentence: str) -> list[str]:
+    """Return a sentence cut where a question begins in it; [] if none does, but at its beginning.
+
+    Each question gets its mark, and what is before one has some words of content.
+    """
+    pieces: list[str] = []
+    start = 0
+    for joint in _JOINT.finditer(sentence):
+        before = sentence[start : joint.start()]
+        said = words(sentence[joint.end() :])
+        if not is_question(said) or len(said) < LEAST_QUESTION:
+            continue
+        has_room = len(words(before)) >= LEAST_BEFORE and has_content(before)
+        if has_room and has_content(sentence[joint.end() :]):
+            pieces.append(before.strip(_EDGES))
+            start = joint.end()
+    return [with_mark(piece) for piece in (*pieces, sentence[start:])] if pieces else []
+
+
+def is_question(said: Sequence[str]) -> bool:
+    """Return whether words are in the order of a question; "when I came" and "do not" are none."""
+    first = next((place for place, word in enumerate(said) if word not in _OPENING), len(said))
+    asked = said[first : first + _FAR + 2]
+    if len(asked) < 2:
+        return False
+    if asked[0] in _AUXILIARIES:
+        return asked[1] in _SUBJECTS
+    if (
+        asked[0] in _ASKING
+        or (asked[0] == "how" and asked[1] in _OF_HOW)
+        or asked[:2] == ("what", "about")
+    ):
+        return True
+    verb = next((place for place, word in enumerate(asked) if word in _AUXILIARIES), None)
+    return asked[0] in _INTERROGATIVES and verb is not None and _SUBJECTS.isdisjoint(asked[:verb])

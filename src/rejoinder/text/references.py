@@ -1,0 +1,19 @@
+"""Messages that say little without what was said before: "what does that cost?"."""
+
+from __future__ import annotations
+
+from rejoinder.text.courtesy import has_content, words
+
+_REFERRING = frozenset(["it", "that", "this", "them", "those", "these", "ones"])
+_LINKING = frozenset(["and", "also", "or", "but"])
+
+
+def refers_back(text: str) -> bool:
+    """Return whether a message of at most one word of content refers to what was said before.
+
+    It has a pronoun that stands for it, or goes on with it: "and on Sundays?".
+    """
+    said = words(text)
+    content = [word for word in said if has_content(word) and word not in _REFERRING]
+    is_linked = said[:1] != () and said[0] in _LINKING
+    return len(content) <= 1 and (is_linked or not _REFERRING.isdisjoint(said))

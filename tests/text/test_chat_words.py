@@ -1,0 +1,27 @@
+"""Short forms of chats."""
+
+import pytest
+
+from rejoinder.text.chat_words import read_chat_words
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("r u open tmrw", "are you open tomorrow"),
+        ("can u move my appt pls", "can you move my appointment please"),
+        ("is it w/ or w/o milk", "is it with or without milk"),
+        ("Thx, ur shop is great", "thanks, your shop is great"),
+        ("i wanna pay on friday cuz i get paid then", "i want to pay on friday because i get paid then"),
+    ],
+)
+def test_they_are_read_as_the_words_they_stand_for(typed, read):
+    assert read_chat_words(typed) == read
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["I need 2 tickets", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper"],
+)
+def test_names_numbers_and_addresses_stay(typed):
+    assert read_chat_words(typed) == typed

@@ -1,0 +1,81 @@
+"""Questions without a question mark, and within a sentence."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.text.questions import question_clauses, with_mark
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("is there parking", "is there parking?"),
+        ("where do you deliver", "where do you deliver?"),
+        ("WHERE DO YOU DELIVER!!!", "WHERE DO YOU DELIVER?"),
+        ("how much for two rooms", "how much for two rooms?"),
+        ("which forms do i need.", "which forms do i need?"),
+        ("and what about sundays", "and what about sundays?"),
+        ("what's the price", "what's the price?"),
+        ("don't you sell lamps", "don't you sell lamps?"),
+        ("who can i call", "who can i call?"),
+    ],
+)
+def test_a_question_gets_its_mark(typed, read):
+    assert with_mark(typed) == read
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "is there parking?",
+        "do not cancel my order",
+        "don't send it",
+        "when i came home my card was gone",
+        "what i need is a refund",
+        "my lamp is broken",
+        "are",
+        "How to pay",
+        "opening hours",
+        "can",
+        "",
+    ],
+)
+def test_what_is_no_question_or_has_its_mark_stays(typed):
+    assert with_mark(typed) == typed
+
+
+@given(st.text(max_size=60))
+def test_a_mark_is_set_once(text):
+    assert with_mark(with_mark(text)) == with_mark(text)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "clauses"),
+    [
+        ("When are you open and where can I park?", ["When are you open?", "where can I park?"]),
+        (
+            "I moved to Leeds last month, do you deliver to the north?",
+            ["I moved to Leeds last month", "do you deliver to the north?"],
+        ),
+        ("my lamp arrived broken but how do i send it back", ["my lamp arrived broken", "how do i send it back?"]),
+        ("Do you take cards - and is there a fee for that?", ["Do you take cards?", "is there a fee for that?"]),
+    ],
+)
+def test_a_sentence_is_cut_where_a_question_begins(sentence, clauses):
+    assert question_clauses(sentence) == clauses
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Where is my parcel?",
+        "Hello, where is my parcel?",  # what is before it says nothing
+        "I lost my card, what should I do?",  # nor does the question
+        "I paid for two and got one",
+        "I like the lamp and the table",
+        "",
+    ],
+)
+def test_other_sentences_are_not_cut(sentence):
+    assert question_clauses(sentence) == []
