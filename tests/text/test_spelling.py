@@ -40,6 +40,95 @@ def test_typos_are_put_right(speller, written, read):
     assert speller.correct(written)[0].replace("forgot ", "forgott ") == read.replace("forgot ", "forgott ")
 
 
+OFFICE = Speller(
+    [
+        "What are your opening hours?",
+        "What did you change? There are changes in three plans of the house.",
+        "The cards were stolen. Which route do you take?",
+        "them",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("is this yoru bill", "is this your bill"),
+        ("i wnat to ask", "i want to ask"),
+        ("the frist tiem", "the first time"),
+        ("tke the thre boxes", "take the three boxes"),
+        ("are there chaeges for it", "are there charges for it"),
+        ("my foot is swolen", "my foot is swollen"),
+        ("a routne check", "a routine check"),
+        ("owrd by word", "word by word"),
+        ("sicne the cahnges", "since the changes"),
+        ("on tihs raod", "on this road"),
+    ],
+)
+def test_a_likely_slip_weighs_more_than_a_word_of_the_index(written, read):
+    assert OFFICE.correct(written)[0] == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("is taht the hlaf of it", "is that the half of it"),
+        ("the nwxt train caem late", "the next train came late"),
+        ("can you hlp me tody", "can you help me today"),
+    ],
+)
+def test_short_words_become_frequent_ones(written, read):
+    assert OFFICE.correct(written)[0] == read
+
+
+@pytest.mark.parametrize("text", ["the kiwi was ripe", "does it run on avgas", "send it by dhl or gls", "a latte and a minuet", "the pest in a subtitle"])
+def test_short_and_rare_words_stay_without_a_likely_slip(text):
+    assert OFFICE.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Hte house", "the house"),
+        ("Waht is it", "what is it"),
+        ("Opneing in three days", "opening in three days"),
+        ("Are you there on Friady", "Are you there on friday"),
+        ("the Monadys and Saturdsy", "the mondays and saturday"),
+        ("at weekensd or on a weekdqy", "at weekends or on a weekday"),
+        ("in januray or Febuary", "in january or february"),
+    ],
+)
+def test_capital_words_are_corrected_by_likely_slips(written, read):
+    assert OFFICE.correct(written)[0] == read
+
+
+@pytest.mark.parametrize("name", ["Martin", "Riley", "Marek", "Bram", "Patel", "Cohen", "Singh", "Marcy", "Julien", "Sven", "Marc"])
+def test_names_stay_wherever_they_are(name):
+    speller = Speller(["the tram stops", "the margin of a panel", "a mark, a route"])
+    for text in (f"{name} asked for it", f"i asked {name} for it", f"ask dr {name.lower()} for it"):
+        assert speller.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "does bleaching last, is it bleached",
+        "my insurer billed me",
+        "is a toddler allowed",
+        "zyrkonias were zyrkoniaed and requeried",
+        "the shipper reshipped it",
+    ],
+)
+def test_regular_inflections_stay(text):
+    speller = Speller(["bleach and breaching", "we are insured", "toddlers", "a zyrkonia", "requery", "reship"])
+    assert speller.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(("written", "read"), [("shiping", "shipping"), ("geting", "getting"), ("matchs", "matches")])
+def test_irregular_inflections_are_typos(written, read):
+    assert OFFICE.correct(f"is it {written}")[0] == f"is it {read}"
+
+
 def test_what_was_changed_is_said(speller):
     assert speller.correct("my refnd, pleas")[1][0] == Correction("refnd", "refund")
     assert speller.correct("my refund") == ("my refund", ())

@@ -1,17 +1,18 @@
 """Typos of messages, put right by the words of an index and of English.
 
 Only a word that neither knows is changed: not a name, a number, a product of the index. It becomes
-the likeliest word that is one or two slips away, of the index's own words first. A text most of
-whose words are unknown even then is gibberish or another language, and stays as it is.
+the likeliest word that is one or two slips away: by the kind of slip, and by how frequent a word is
+in the index or in English. A text most of whose words are unknown even then is gibberish or another
+language, and stays as it is.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -20,32 +21,45 @@ from rejoinder.patterns import search_pattern
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
 MOST_LETTERS = 24  # of a word that is corrected
 LEAST_ENGLISH = 5  # of a word that is any English one
+FREQUENT = 1_500
+"""English words that a shorter word may be, with a likely slip: a letter swapped, doubled, missing
+or of a neighbouring key."""
 COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
 by one slip behind the first letter."""
 SERVICE_RANK = 10_000  # of words of services and chats, whose frequency is not known
+TITLES = frozenset(["dr", "miss", "mr", "mrs", "ms", "mx", "prof", "professor", "sir"])
+"""Words behind which a name stands."""
 NEGATING = ("un", "de", "dis", "non")
 """A word that begins with one, and goes on with a word, is treated as a rare one: "unsubscribe" is
 no typo of "subscribe", but "depost" is one of "deposit"."""
-LEAST_STEM = 4  # letters of a word behind such a prefix
+LEAST_STEM = 4  # letters of a word behind such a prefix, or before a regular ending
 TWO_OWN_SLIPS = 5  # letters of a word that may be one of the index with two slips
 TWO_SLIPS = 7  # letters of a word that may hold two slips
-ENGLISH_COST = 0.9  # slips as which it counts that a word is not one of the index
-FIRST_COST = 0.4  # that the first letter is another
-FREQUENCY_GAIN = 0.04  # for each e-fold frequency or rank
-MEAN_RARITY = 0.4  # of an English word
+SWAP_COST = 0.65  # of letters in the wrong order, a doubled letter, a double one written once
+NEAR_COST = 0.85  # of a letter that is missing, or is a neighbour on the keyboard
+OTHER_COST = 1.25  # of any other slip
+TWO_COST = 2.0  # of two slips
+FIRST_COST = 0.4  # that the first letter is another, and not swapped
+FREQUENCY_COST = 0.04  # for each e-fold rank of an English word; of the index, less by frequency
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
 MAX_LETTERS = 1_000  # of a message whose language is looked at
 CERTAINLY_ENGLISH = 400
-"""English words so frequent that they do not count as of another language: "do", "me", "we"."""
+"""English words so frequent that they do not count as of another language: "do", "me", "we".
+
+A rare word becomes one of these alone, and only if letters are swapped or doubled: "taht". So does
+a word with a capital that begins a text, by a likely slip."""
 LEAST_OTHER = 1  # frequent words of another language, and
 OTHER_SHARE = 0.25  # of the words of a text, from which it has no typos
+KEYS = "qwertyuiop asdfghjkl zxcvbnm"
 LAST_LATIN = "\u024f"
 MAX_KEPT = 10_000  # corrections of words that are kept
 MAX_WORDS = 100  # of a message that is corrected
 _WORD = search_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,3}+)?+")
 _CHUNK = search_pattern(r"\S++")
+_SIBILANTS = ("s", "x", "z", "ch", "sh")
+_DOUBLED = search_pattern(r"^[^aeiou]*+[aeiou][^aeiouwxy]$")  # words like "ship", "shipping"
 _CODE = frozenset("0123456789@/#_\\")
 
 
@@ -56,9 +70,16 @@ def english() -> Mapping[str, int]:
     Words of services and of chats, which are rare in books, have `SERVICE_RANK` at most.
     """
     ranks = {word: rank for rank, word in enumerate(_read_words("words.txt"))}
-    for word in _read_words("service_words.txt"):
+    for word in map(str.lower, _read_words("service_words.txt")):
         ranks[word] = min(ranks.get(word, SERVICE_RANK), SERVICE_RANK)
     return ranks
+
+
+@functools.cache
+def _date_words() -> frozenset[str]:
+    """Return the days and months, which have a capital in their file as in a text."""
+    words = _read_words("service_words.txt")
+    return frozenset(word.lower() for word in words if word[0].isupper())
 
 
 def _read_words(name: str) -> Iterator[str]:
@@ -107,13 +128,18 @@ class Speller:
         if not unknown:
             return text, ()
         kept = [match.span() for match in _CHUNK.finditer(text) if _is_code(match[0])]
+        called = {
+            name.start() for title, name in itertools.pairwise(found) if _plain(title[0]) in TITLES
+        }
         corrections: dict[int, str] = {}
         for match in unknown[:MAX_CORRECTIONS]:
             in_code = any(start <= match.start() < end for start, end in kept)
-            if in_code or _is_name(match):
+            if in_code or match.start() in called:
                 continue
-            if word := self._correction(_plain(match[0])):
-                corrections[match.start()] = word
+            near = self._correction(_plain(match[0]))
+            is_first = match is found[0]
+            if near and (not _is_name(match[0]) or self._is_slip(match[0], near, is_first)):
+                corrections[match.start()] = near
         if len(unknown) - len(corrections) >= MAX_UNKNOWN * len(found) or not corrections:
             return text, ()
         pieces = []
@@ -135,7 +161,7 @@ class Speller:
         if self.is_of_other_language:
             return False
         matches = list(_WORD.finditer(text[:MAX_LETTERS]))
-        named = [number > 0 and _is_name(match) for number, match in enumerate(matches)]
+        named = [number > 0 and _is_name(match[0]) for number, match in enumerate(matches)]
         found = [
             _plain(match[0]) for match, is_name in zip(matches, named, strict=True) if not is_name
         ]
@@ -177,13 +203,37 @@ class Speller:
         is_word = stem in self._own or _is_english(stem) or self._negates_word(stem)
         return not is_word or word in other_languages()
 
+    def _is_slip(self, word: str, near: str, is_first: bool) -> bool:
+        """Return whether a word that is written as a name is surely a slip of another.
+
+        The other is a day or month or, at the beginning, a frequent word or one of the index. Only
+        a long word of the index may be an unlikely slip away.
+        """
+        is_own = near in self._own
+        is_date = near in _date_words() and len(word) >= LEAST_ENGLISH
+        is_first_word = is_first and (is_own or english()[near] < CERTAINLY_ENGLISH)
+        is_long = is_own and len(word) >= TWO_SLIPS
+        is_likely = is_long or _slip_cost(_plain(word), near) <= NEAR_COST
+        return is_likely and (is_date or is_first_word)
+
     def _is_known(self, word: str) -> bool:
         plain = _plain(word)
         if not LEAST_LETTERS <= len(plain) <= MOST_LETTERS or not plain.isascii():
             return True
         stem = plain.partition("'")[0]
         own = self._own
-        return plain in own or stem in own or _is_english(stem) or stem.removesuffix("s") in own
+        is_own = plain in own or stem in own or stem.removesuffix("s") in own or f"{stem}s" in own
+        return is_own or _is_english(stem) or self._is_inflected(stem)
+
+    def _is_inflected(self, word: str) -> bool:
+        """Return whether a word is a regular inflection of one of the index or of English."""
+        bases = {word[:-cut] + end for cut in range(1, 5) for end in ("", "e", "y")}
+        return any(
+            len(base) >= LEAST_STEM
+            and (base in self._own or _is_english(base))
+            and word in _inflections(base)
+            for base in bases
+        )
 
     def _negates_word(self, word: str) -> bool:
         """Return whether a word begins with a prefix that negates the rest, which is a word."""
@@ -202,44 +252,52 @@ class Speller:
 
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
-        from rapidfuzz import process
-        from rapidfuzz.distance import OSA
-
         is_rare = word in english() or self._negates_word(word)
+        costs = [*self._own_costs(word, is_rare), *_english_costs(word, is_rare)]
+        return min(costs)[1] if costs else None
+
+    def _own_costs(self, word: str, is_rare: bool) -> Iterator[tuple[float, str]]:
+        """Yield the words of the index that may have been meant, each behind its cost."""
         slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_rare else 1
-        best: tuple[float, str] | None = None
-        for near, distance, _ in process.extract(
-            word, self._choices, scorer=OSA.distance, score_cutoff=slips, limit=None
-        ):
-            cost = distance + _first(word, near) - FREQUENCY_GAIN * math.log(self._own[near])
-            if is_rare or (distance > 1 and len(word) < TWO_SLIPS):
-                is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
-            else:
-                is_alike = True
-            if is_alike:
-                best = min(best or (cost, near), (cost, near))
-        if is_rare:
-            return None if best is None else best[1]
-        if len(word) >= LEAST_ENGLISH and (best is None or best[0] > ENGLISH_COST):
-            ranks = english()
-            english_slips = min(slips, 2 if len(word) >= TWO_SLIPS else 1)
-            for near, distance, _ in process.extract(
-                word, _long_words(), scorer=OSA.distance, score_cutoff=english_slips, limit=20
-            ):
-                if near[0] == word[0]:
-                    rarity = FREQUENCY_GAIN * math.log(1 + ranks[near])
-                    cost = distance + ENGLISH_COST + rarity - MEAN_RARITY
-                    best = min(best or (cost, near), (cost, near))
-        return None if best is None else best[1]
+        for near, distance in _within(word, self._choices, slips):
+            is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
+            if is_alike or not (is_rare or (distance > 1 and len(word) < TWO_SLIPS)):
+                yield _slip_cost(word, near) - FREQUENCY_COST * math.log(self._own[near]), near
+
+
+def _english_costs(word: str, is_rare: bool) -> Iterator[tuple[float, str]]:
+    """Yield the English words that may have been meant, each behind its cost."""
+    if is_rare:
+        most_rank, most_cost = CERTAINLY_ENGLISH, SWAP_COST
+    elif len(word) < LEAST_ENGLISH:
+        most_rank, most_cost = FREQUENT, NEAR_COST
+    else:
+        most_rank, most_cost = 2 * COMMON, TWO_COST
+    slips = 2 if len(word) >= TWO_SLIPS and not is_rare else 1
+    for near, _ in _within(word, _english_words(most_rank), slips):
+        cost = _slip_cost(word, near)
+        if cost <= (most_cost if word[0] == near[0] else SWAP_COST):
+            yield cost + FREQUENCY_COST * math.log(1 + english()[near]), near
 
 
 def _is_english(word: str) -> bool:
     return english().get(word, COMMON) < COMMON
 
 
-def _is_name(match: re.Match[str]) -> bool:
-    """Return whether a word is written as a name is, and does not begin the text."""
-    return match.start() > 0 and match[0][0].isupper() and not match[0].isupper()
+def _is_name(word: str) -> bool:
+    """Return whether a word is written as a name is."""
+    return word[0].isupper() and not word.isupper()
+
+
+def _inflections(word: str) -> list[str]:
+    """Return the regular inflections of a word, and who does it: "bills", "billed", "biller"."""
+    if word.endswith("e"):
+        return [f"{word}s", f"{word}d", f"{word[:-1]}ing", f"{word}r"]
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return [f"{word[:-1]}ies", f"{word[:-1]}ied", f"{word}ing", f"{word[:-1]}ier"]
+    plural = f"{word}es" if word.endswith(_SIBILANTS) else f"{word}s"
+    stem = word + word[-1] if _DOUBLED.search(word) else word
+    return [plural, f"{stem}ed", f"{stem}ing", f"{stem}er"]
 
 
 def _negated(word: str) -> list[str]:
@@ -288,12 +346,22 @@ def other_languages() -> frozenset[str]:
 
 
 @functools.cache
-def _long_words() -> tuple[str, ...]:
+def _english_words(most_rank: int) -> tuple[str, ...]:
+    """Return the English words up to a rank that may have been meant."""
     return tuple(
         word
         for word, rank in english().items()
-        if rank < 2 * COMMON and len(word) >= LEAST_ENGLISH - 1
+        if rank < most_rank and len(word) >= LEAST_ENGLISH - 1
     )
+
+
+def _within(word: str, choices: Sequence[str], slips: int) -> list[tuple[str, int]]:
+    """Return the words that are at most so many slips away, and how many."""
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA
+
+    found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=slips, limit=None)
+    return [(near, distance) for near, distance, _ in found]
 
 
 def _is_code(chunk: str) -> bool:
@@ -301,8 +369,27 @@ def _is_code(chunk: str) -> bool:
     return not _CODE.isdisjoint(chunk) or "." in chunk.strip(".,;:!?)'\"")
 
 
-def _first(word: str, near: str) -> float:
-    return 0.0 if word[0] == near[0] else FIRST_COST
+def _slip_cost(word: str, near: str) -> float:
+    """Return the cost of the slips that make a word of another."""
+    start = _common_start(word, near)
+    written, meant = word[start:], near[start:]
+    end = _common_start(written[::-1], meant[::-1])
+    written, meant = written[: len(written) - end], meant[: len(meant) - end]
+    is_swap = len(written) == 2 and written == meant[::-1]
+    is_once_or_twice = written + meant == word[:start][-1:]
+    if is_swap or is_once_or_twice:
+        return SWAP_COST
+    first = 0.0 if start else FIRST_COST
+    if max(len(written), len(meant)) > 1:
+        return first + TWO_COST
+    is_near = not written or any(pair in KEYS for pair in (written + meant, meant + written))
+    return first + (NEAR_COST if is_near and meant else OTHER_COST)
+
+
+def _common_start(one: str, other: str) -> int:
+    """Return how many letters two words have in common at their beginnings."""
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in same)
 
 
 def _plain(text: str) -> str:
