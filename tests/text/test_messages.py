@@ -16,7 +16,7 @@ COURTESY = json.loads((ROOT / "benchmarks/data/courtesy.json").read_text(encodin
 
 @pytest.mark.parametrize(
     "text",
-    ["my order is late", "Where is my order?", "  hi, where is it ", "3.5 kg of rice", "My name is U.S. Dr. Who", "?", ""],
+    ["where is my order", "Where is my order?", "  hi, where is it ", "3.5 kg of rice", "My name is U.S. Dr. Who", "?", ""],
 )
 def test_a_message_of_one_sentence_stays_as_it_is(text):
     assert read_message(text).parts == (text,)
@@ -77,12 +77,11 @@ def test_a_short_message_of_two_sentences_is_read_whole_too():
         "It came broken.",
         "Can I send it back?",
     )
-    assert read_message("hello\nwhere is my order\nanyone there?").parts[-1] == "where is my order?"
+    assert read_message("hello\nwhere is my order\nanyone there?").parts[-1] == "where is my order"
 
 
-def test_a_question_is_read_with_its_mark_and_so_are_those_within_a_sentence():
-    assert read_message("where is my order").parts == ("where is my order?",)
-    assert read_message("hi where is my order thx").parts == ("hi where is my order thanks", "where is my order?")
+def test_a_question_within_a_sentence_is_read_alone_too():
+    assert read_message("hi where is my order thx").parts == ("hi where is my order thanks", "where is my order")
     both = "My order came late and where can I send it back?"
     assert read_message(both).parts == (both, "My order came late", "where can I send it back?")
 

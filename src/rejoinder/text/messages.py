@@ -19,7 +19,7 @@ from rejoinder.text.clauses import without_courtesy
 from rejoinder.text.courtesy import asks, has_content
 from rejoinder.text.emoji import read_emoji
 from rejoinder.text.mails.cleaning import clean_mail
-from rejoinder.text.questions import question_clauses, with_mark
+from rejoinder.text.questions import question_clauses
 from rejoinder.text.sentences import split_sentences
 from rejoinder.text.spelling import Correction, Speller
 
@@ -87,8 +87,7 @@ def read_message(text: str) -> Message:
     if "\n" in clean:
         clean = " ".join(clean.split())
     if len(sentences) < 2 and not question_clauses(clean):
-        asked = with_mark(without_courtesy(clean))
-        return Message(tuple(dict.fromkeys([with_mark(clean), asked])), clean, is_cut)
+        return Message(tuple(dict.fromkeys([clean, without_courtesy(clean)])), clean, is_cut)
     telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, sentences))))
     if not telling:
         return Message((clean,), clean, is_cut)
@@ -107,7 +106,7 @@ def _told(sentence: str) -> list[str]:
     """
     if not has_content(sentence):
         return []
-    rest = with_mark(without_courtesy(sentence))
+    rest = without_courtesy(sentence)
     whole = rest if asks(rest) else sentence
     return [whole, *question_clauses(whole)]
 

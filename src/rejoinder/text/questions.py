@@ -1,8 +1,4 @@
-"""Questions that are typed without a question mark, and those within a sentence.
-
-Models read "is there parking" as a statement, and of "I moved last week and is there parking" most
-of all the move.
-"""
+"""Questions within a sentence: "I moved last week, is there parking?" is read for the move most."""
 
 from __future__ import annotations
 

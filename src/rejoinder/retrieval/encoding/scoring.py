@@ -43,7 +43,6 @@ from rejoinder.stores.manifest import HeadRecord
 from rejoinder.stores.scan import Scores
 from rejoinder.stores.store import Store
 from rejoinder.text.emoji import read_emoji
-from rejoinder.text.questions import with_mark
 
 # Chosen on the questions of two public bots; see docs/choices.md.
 TEXT_WEIGHT = 0.25
@@ -184,16 +183,11 @@ def encode_views(
 
 
 def encode_conversations(encoder: DualEncoder, contexts: Sequence[Context]) -> FloatArray:
-    """Return the vectors (n, d) of conversations, read as messages that are searched for.
-
-    Emoji are words, and a question has its mark.
-    """
+    """Return the vectors (n, d) of conversations, in which emoji are words."""
     parts = []
     for start in range(0, len(contexts), _ENCODED_AT_ONCE):
         chosen = contexts[start : start + _ENCODED_AT_ONCE]
-        read = [[*map(read_emoji, context)] for context in chosen]
-        for context in read:
-            context[-1:] = map(with_mark, context[-1:])
+        read = [[read_emoji(text) for text in context] for context in chosen]
         vectors: Any = encoder.encode_contexts(read)
         parts.append(check_vectors(vectors, "context"))
     return np.concatenate(parts)
