@@ -146,11 +146,11 @@ def search(
     figures["graph"] = _searches(index, contexts, wanted)
     figures["named"] = _named(index, contexts)
     figures["filtered"] = _searches(index, contexts, wanted, few)
-    is_lite = isinstance(store, MilvusStore) and store.address == EMBEDDED
-    if is_lite:
-        store.close()  # one process at a time
+    lite = store if isinstance(store, MilvusStore) and store.address == EMBEDDED else None
+    if lite is not None:
+        lite.close()  # one process at a time
     figures["process_bytes"] = _memory_of_a_process(store, model, contexts[0])
-    if is_lite:
+    if lite is not None:
         return figures  # milvus-lite hangs when it is searched and changed by threads at once
     for name, changes in (("changes", _comings_and_goings), ("feedback", _choices)):
         figures[name] = _searches_beside(index, contexts, changes(index))
