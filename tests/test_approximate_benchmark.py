@@ -1,5 +1,6 @@
 """The benchmarks of search run, and compare like with like."""
 
+import argparse
 import tempfile
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def test_stores_side_by_side(monkeypatch):
     # a path of a socket has 107 bytes at most
     with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp") as folder:
         for name in ("folder", "postgres"):
-            with stores._place(name, Path(folder), None) as store:
+            options = argparse.Namespace(postgres=None, milvus=None, folder=None)
+            with stores._place(name, Path(folder), options) as store:
                 built = stores.build(store, "convert-small", replies, contexts, 0.9)
                 figures = stores.search(store, "convert-small", contexts[1::2], wanted)
             assert built["tuning_seconds"] > 0
