@@ -29,6 +29,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     chosen = config.getoption("--store")
+    if chosen not in ("folder", "postgres", "milvus") and not chosen.startswith(("http://", "https://")):
+        raise pytest.UsageError(f"--store {chosen}: give folder, postgres, milvus or http://HOST:PORT of Milvus")
     if chosen != "folder":  # a build takes a tenth of a second there, on a Milvus server five
         examples = 5 if chosen in ("postgres", "milvus") else 2
         settings.register_profile("few", derandomize=True, deadline=None, max_examples=examples)

@@ -9,11 +9,12 @@ from rejoinder.text.courtesy import has_content, words
 
 LEAST_BEFORE = 3  # words before a question within a sentence
 LEAST_QUESTION = 4  # words of it
-_FAR = 3  # words between an interrogative and its verb: "which of the forms do I need"
+_FAR = 3  # words between an interrogative and its verb: "which two forms do I need"
 _LINK = r"(?:and|but|or|so|also|then|[-\u2013\u2014]{1,2})"
 _JOINT = search_pattern(rf"(?i:(?:(?<=[,;:])\s++|(?<!\s)\s++(?={_LINK}\s))(?:{_LINK}\s++)*+)")
 _EDGES = " ,;:-\u2013\u2014"
 _OPENING_WORDS = "and but or so also ok okay then well - \u2013 \u2014 --"
+_OF_HOW_WORDS = "much many long often far early late soon old big expensive about"
 _AUXILIARY_WORDS = """
 can could do does did is are am was were will would should shall may have has had must
 can't couldn't don't doesn't didn't isn't aren't won't wouldn't shouldn't haven't hasn't
@@ -26,22 +27,7 @@ _INTERROGATIVES = frozenset(
     ["how", "what", "when", "where", "why", "who", "which", "whose", "whom"]
 )
 _ASKING = frozenset(["what's", "where's", "who's", "when's", "how's"])
-_OF_HOW = frozenset(
-    [
-        "much",
-        "many",
-        "long",
-        "often",
-        "far",
-        "early",
-        "late",
-        "soon",
-        "old",
-        "big",
-        "expensive",
-        "about",
-    ]
-)
+_OF_HOW = frozenset(_OF_HOW_WORDS.split())
 _OPENING = frozenset(_OPENING_WORDS.split())
 _AUXILIARIES = frozenset(_AUXILIARY_WORDS.split())
 _SUBJECTS = frozenset(_SUBJECT_WORDS.split())

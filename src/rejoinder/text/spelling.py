@@ -268,11 +268,14 @@ class Speller:
 def _english_costs(word: str, is_rare: bool) -> Iterator[tuple[float, str]]:
     """Yield the English words that may have been meant, each behind its cost."""
     if is_rare:
-        most_rank, most_cost = CERTAINLY_ENGLISH, SWAP_COST
+        most_rank = CERTAINLY_ENGLISH
+        most_cost = SWAP_COST
     elif len(word) < LEAST_ENGLISH:
-        most_rank, most_cost = FREQUENT, NEAR_COST
+        most_rank = FREQUENT
+        most_cost = NEAR_COST
     else:
-        most_rank, most_cost = 2 * COMMON, TWO_COST
+        most_rank = 2 * COMMON
+        most_cost = TWO_COST
     slips = 2 if len(word) >= TWO_SLIPS and not is_rare else 1
     for near, _ in _within(word, _english_words(most_rank), slips):
         cost = _slip_cost(word, near)
@@ -372,9 +375,11 @@ def _is_code(chunk: str) -> bool:
 def _slip_cost(word: str, near: str) -> float:
     """Return the cost of the slips that make a word of another."""
     start = _common_start(word, near)
-    written, meant = word[start:], near[start:]
+    written = word[start:]
+    meant = near[start:]
     end = _common_start(written[::-1], meant[::-1])
-    written, meant = written[: len(written) - end], meant[: len(meant) - end]
+    written = written[: len(written) - end]
+    meant = meant[: len(meant) - end]
     is_swap = len(written) == 2 and written == meant[::-1]
     is_once_or_twice = written + meant == word[:start][-1:]
     if is_swap or is_once_or_twice:
