@@ -46,7 +46,9 @@ from rejoinder.stores.store import UnreachableError
 EMBEDDED = "milvus"  # in place of an address: the database is a file in the index's folder
 DATABASE = "replies.db"  # of milvus-lite
 PATIENCE = 10.0  # seconds for a server to answer
-LONGEST = 65_535  # bytes of a reply with its payload, and of the tokens of its fields
+LONGEST = 65_535  # bytes of a reply with its payload
+_MOST_TOKENS = 4096  # of a reply's fields and values
+_TOKEN_BYTES = 32
 _AT_ONCE = 1000  # rows
 _MOST_AT_ONCE = 16_384  # that Milvus gives
 _LEAST_SIZE = 2  # of a vector, of a collection without replies
@@ -304,11 +306,9 @@ class Collected(DatabaseSegment):
         """Return the rows with one of the texts in a field; None: no row has the field."""
         if not self._count(condition([_token(name)])):
             return None
-        tokens = [_token(name, text) for text in wanted]
+        having = condition([_token(name, text) for text in wanted])
         options: dict[str, Any] = {"output_fields": ["row"], "batch_size": _AT_ONCE}
-        pages = self.store.ask(
-            "query_iterator", self.collection, filter=condition(tokens), **options
-        )
+        pages = self.store.ask("query_iterator", self.collection, filter=having, **options)
         found: list[int] = []
         with contextlib.closing(pages):
             while some := pages.next():
@@ -364,7 +364,13 @@ class CollectionWriter:
         schema = client.create_schema(auto_id=False)
         schema.add_field("row", DataType.INT64, is_primary=True)
         schema.add_field("line", DataType.VARCHAR, max_length=LONGEST)
-        schema.add_field("fields", DataType.VARCHAR, max_length=LONGEST)
+        schema.add_field(
+            "fields",
+            DataType.ARRAY,
+            element_type=DataType.VARCHAR,
+            max_capacity=_MOST_TOKENS,
+            max_length=_TOKEN_BYTES,
+        )
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=size)
         if with_responses:  # nothing is searched for by these
             schema.add_field("response", DataType.VARCHAR, max_length=LONGEST)
@@ -423,22 +429,21 @@ class MilvusCandidates(DatabaseCandidates):
 
 
 def condition(tokens: Sequence[str]) -> str:
-    """Return the condition that one of the tokens is there."""
-    return "(" + " or ".join(f'fields like "%{token}%"' for token in tokens or ["-"]) + ")"
+    """Return the condition that one of the tokens is there; of no tokens, none is."""
+    return f"array_contains_any(fields, {json.dumps(tokens or ['-'])})"
 
 
 def _row(row: int, line: bytes) -> dict[str, Any]:
     payload = _decode(line).payload
     tokens = {_token(name) for name in payload}
     tokens |= {_token(name, text) for name, value in payload.items() for text in value_texts(value)}
-    fields = " ".join(sorted(tokens))
-    if max(len(line), len(fields)) > LONGEST:
+    if len(line) > LONGEST or len(tokens) > _MOST_TOKENS:
         raise InputError(
             f"a reply has {len(line):,} bytes with its payload, and {len(tokens):,} fields and "
-            f"values; Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those: "
+            f"values; Milvus holds {LONGEST:,} bytes, and {_MOST_TOKENS:,} of those: "
             f"{line[:60].decode(errors='replace')}"
         )
-    return {"row": row, "line": line.decode(), "fields": fields}
+    return {"row": row, "line": line.decode(), "fields": sorted(tokens)}
 
 
 def _to_text(vector: FloatArray) -> str:
@@ -450,8 +455,9 @@ def _from_text(text: str) -> FloatArray:
 
 
 def _token(*name_and_text: str) -> str:
-    """Return 32 hexadecimal digits that stand for a field, or for its value, in a condition."""
-    return hashlib.blake2b(json.dumps(name_and_text).encode(), digest_size=16).hexdigest()
+    """Return hexadecimal digits that stand for a field, or for its value, in a condition."""
+    content = json.dumps(name_and_text).encode()
+    return hashlib.blake2b(content, digest_size=_TOKEN_BYTES // 2).hexdigest()
 
 
 def _connect(folder: Path, address: str) -> Any:
