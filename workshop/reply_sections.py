@@ -155,7 +155,7 @@ SECTIONS = {
         "Messages that are nobody's",
         "Shares in % of messages without a reply that are refused where 95 % of an index's own are"
         " kept, and by default: questions to a bank (BANKING77), commands to voice assistants"
-        " (HWU64, CLINC150), other languages (24, by default also told by their words) and"
+        " (HWU64, CLINC150), other languages (24, told by their words, too) and"
         " gibberish (18). Indexes and intents are halves that chose no setting. The chatbot has"
         " replies to some of the commands, such as the time and the weather; `no reply` leaves"
         " their intents out.",

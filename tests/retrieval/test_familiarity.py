@@ -52,7 +52,7 @@ def test_replies_with_one_example_each_have_a_minimum_score_of_their_own():
     assert held_out.minimum_score != scoring.MINIMUM_SCORE
 
 
-def test_another_language_finds_nothing_unless_a_score_is_named(tmp_path):
+def test_another_language_finds_nothing_whatever_score_is_asked_for(tmp_path):
     replies = [
         Candidate(
             "Parcels take three days.",
@@ -67,7 +67,9 @@ def test_another_language_finds_nothing_unless_a_score_is_named(tmp_path):
     message = ["¿Dónde está mi parcel order?", "Wo ist meine Bestellung?"]
     assert index.search([[text] for text in message]) == [[], []]
     assert index.notes([[text] for text in message]) == [{"language": "unknown"}] * 2
-    assert all(index.search([[text] for text in message], 1, ANY_SCORE))
+    assert index.search([[text] for text in message], 1, -2.0) == [[], []]
+    ranked = index.search([[text] for text in message], 2, ANY_SCORE)
+    assert [len(replies) for replies in ranked] == [2, 2], "whoever asks for all of them gets them"
     assert index.notes([["where is my order"], ["wheres my ordr"]]) == [
         {},
         {"corrected": {"ordr": "order"}},

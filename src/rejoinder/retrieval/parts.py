@@ -29,6 +29,9 @@ TELLING_PENALTY = 0.2
 ALSO_SCORE = 0.1
 """Of the best reply to another sentence, from which it is an answer of its own."""
 
+ALSO_ASKED = -0.3
+"""The same where that sentence asks."""
+
 
 def penalties(texts: Sequence[str]) -> list[float]:
     """Return what is taken from the scores of each part of a message; nothing of one sentence's."""
@@ -85,9 +88,13 @@ def _also(
     firsts = {
         int(found[part][0][0])
         for part in parts
-        if len(found[part][0]) and found[part][1][0] - less[part] >= ALSO_SCORE
+        if len(found[part][0]) and found[part][1][0] - less[part] >= _least_score(texts[part])
     }
     return frozenset(firsts.difference(best.tolist()))
+
+
+def _least_score(sentence: str) -> float:
+    return ALSO_ASKED if asks(sentence) else ALSO_SCORE
 
 
 def sentence_parts(texts: Sequence[str]) -> list[int]:

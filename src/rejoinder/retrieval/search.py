@@ -128,8 +128,8 @@ class Searcher(Searchable, Described):
         The index's model encoded them. `inputs` are the newest messages, which a hybrid search
         needs. `forbidden` is, for each conversation, what `queries.forbidden_keys` returns; None:
         every reply may be found. `counts` says how many contexts, one after the other, are parts of
-        each conversation; None: one. `foreign` says which messages are of another language: without
-        a minimum score they find nothing where the replies have titles or examples.
+        each conversation; None: one. `foreign` says which messages are of another language: the
+        replies to these lose `familiarity.FOREIGN` of their scores if they have titles or examples.
         """
         if not isinstance(vectors, ContextVectors):
             vectors = check_vectors(vectors, "context")
@@ -151,11 +151,7 @@ class Searcher(Searchable, Described):
                 "an index alone has no slow ranker and no calibration; "
                 "take Cascade or CalibratedIndex"
             )
-        refused = [False] * len(queries.rows)
         if options.minimum_score is None and self.manifest.head is not None:
-            encoder: Any = self.encoder
-            if queries.foreign and isinstance(encoder, TruncationCounter):
-                refused = list(queries.foreign)  # the model reads English alone
             options = replace(options, minimum_score=self.manifest.head.minimum_score)
         familiarity = self._familiarity(queries)
         first = options
@@ -168,9 +164,7 @@ class Searcher(Searchable, Described):
             return replies
         self._check_size(queries)
         wanted = self._first_count(options)
-        left = [
-            i for i, is_refused in enumerate(refused) if not is_refused
-        ]  # contexts that have too few replies so far
+        left = list(range(len(replies)))  # contexts that have too few replies so far
         while left:
             rows = [row for i in left for row in queries.rows[i]]
             found = iter(
@@ -203,8 +197,13 @@ class Searcher(Searchable, Described):
         head = self.manifest.head
         if head is None:
             return None
-        word_weight = head.word_weight if queries.inputs else 0.0
-        return Familiarity(word_weight, read_density(self.store, head), head.density_end)
+        encoder: Any = self.encoder
+        return Familiarity(
+            head.word_weight if queries.inputs else 0.0,
+            read_density(self.store, head),
+            head.density_end,
+            reads_english_alone=isinstance(encoder, TruncationCounter),
+        )
 
     @staticmethod
     def _choose(
@@ -240,6 +239,8 @@ class Searcher(Searchable, Described):
             scores = scores + max(
                 familiarity.of_density(queries.vectors[rows[part]], position) for part in agreeing
             )
+        if familiarity is not None and queries.foreign:
+            scores = scores + familiarity.of_language(is_foreign=queries.foreign[conversation])
         if options.minimum_score is not None:
             count = int((scores >= options.minimum_score).sum())
             is_last = is_last or count < len(scores)

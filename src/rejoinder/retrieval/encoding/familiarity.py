@@ -2,8 +2,8 @@
 
 Where a head was fitted (`scoring`), the scores of all replies to a message rise or fall together by
 the word overlap of the message with the titles and examples of the best one, and fall together
-where the message is unlike all titles and examples (`density`). The order of replies stays; a
-message that is nobody's falls below the minimum score.
+where the message is unlike all titles and examples (`density`) or of another language. The order of
+replies stays; a message that is nobody's falls below the minimum score.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from rejoinder.stores.scan import Flags, Scores
 from rejoinder.text.overlap import word_overlap, word_set
 
 TYPICAL_OVERLAP = 0.4  # of a message with its reply, at which a score stays as it is
+FOREIGN = -5.0
+"""Changes the scores of replies to a message of a language that the model does not read: more than
+any minimum that an index measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Familiarity:
     word_weight: float = 0.0  # 0: words do not count
     density: Density | None = None
     density_end: int = 0  # position from which replies are newer than the density
+    reads_english_alone: bool = False  # whether the model does
 
     def __bool__(self) -> bool:
         return bool(self.word_weight) or self.density is not None
@@ -54,6 +58,10 @@ class Familiarity:
         if self.density is None or position >= self.density_end:
             return 0.0
         return float(self.density.changes(vector)[0])
+
+    def of_language(self, *, is_foreign: bool) -> float:
+        """Return what the language of a message changes them by."""
+        return FOREIGN if is_foreign and self.reads_english_alone else 0.0
 
 
 def _change(text: str, known: AbstractSet[str], weight: float, *, is_known: bool = True) -> float:
