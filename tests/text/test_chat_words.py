@@ -12,6 +12,7 @@ from rejoinder.text.chat_words import read_chat_words
         ("can u move my appt pls", "can you move my appointment please"),
         ("is it w/ or w/o milk", "is it with or without milk"),
         ("Thx, ur shop is great", "thanks, your shop is great"),
+        ("is there a bike 4 my son 2nite", "is there a bike for my son tonight"),
         ("i wanna pay on friday cuz i get paid then", "i want to pay on friday because i get paid then"),
     ],
 )
@@ -21,7 +22,7 @@ def test_they_are_read_as_the_words_they_stand_for(typed, read):
 
 @pytest.mark.parametrize(
     "typed",
-    ["I need 2 tickets", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper"],
+    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper"],
 )
 def test_names_numbers_and_addresses_stay(typed):
     assert read_chat_words(typed) == typed

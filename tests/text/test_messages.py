@@ -81,9 +81,34 @@ def test_a_short_message_of_two_sentences_is_read_whole_too():
 
 
 def test_a_question_within_a_sentence_is_read_alone_too():
-    assert read_message("hi where is my order thx").parts == ("hi where is my order thanks", "where is my order")
+    assert read_message("hi where is my order thx").parts == ("where is my order",)
     both = "My order came late and where can I send it back?"
     assert read_message(both).parts == (both, "My order came late", "where can I send it back?")
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        ("Good morning, robot", ["Good morning, robot"]),
+        ("Good morning, is the pool warm", ["is the pool warm"]),
+        ("Hello. The lamp is broken.", ["The lamp is broken."]),
+        ("Hi! The lamp came. It is broken. Thanks a lot.", ["The lamp came. It is broken.", "The lamp came.", "It is broken."]),
+        ("Is it open today? Cheers, Bob", ["Is it open today?"]),
+        ("Hi, I'm Bob. Is it open today?", ["Is it open today?"]),
+        ("You solved my problem, thank you", ["You solved my problem, thank you", "You solved my problem"]),
+        ("hello\n\nMany thanks to you\n\nhello??", ["Many thanks to you"]),
+        ("what are you good at \U0001f389", ["what are you good at"]),
+    ],
+)  # fmt: skip
+def test_greetings_have_replies_of_their_own(message, parts):
+    assert read_message(message).parts == tuple(parts)
+
+
+def test_a_wish_within_a_sentence_is_read_alone_too():
+    first, *parts = read_message("My lamp broke last week and I want to return it").parts
+    assert first == "My lamp broke last week and I want to return it"
+    assert parts == ["My lamp broke last week", "I want to return it"]
+    assert read_message("I came to the shop and please help me").is_single
 
 
 def test_sentences():

@@ -11,12 +11,15 @@ u you, ur your, pls please, plz please, thx thanks, thnx thanks, thanx thanks,
 appt appointment, appts appointments, tmrw tomorrow, tmr tomorrow, cuz because, coz because,
 msg message, msgs messages, wk week, wks weeks, pwd password, ppl people,
 abt about, acct account, addr address, wanna want to, gonna going to, gotta have to, w/ with,
-w/o without"""
+w/o without, hv have, gd good, rly really, soz sorry, cld could, shld should, wld would, nxt next,
+luv love, tho though, gr8 great, l8r later, 2moro tomorrow, 2day today, 2nite tonight"""
 _WORDS = dict(entry.split(maxsplit=1) for entry in _READ_AS.strip().split(","))
+_BEFORE_PRONOUNS = {"r": "are", "4": "for"}
 _SHORT = search_pattern(
     r"(?<![\w@/.'-])(?i:"
     + "|".join(map(re.escape, sorted(_WORDS, key=len, reverse=True)))
-    + r"|r(?= (?:you|u|the|there|they|we|these|those|your|ur)\b))(?![\w@/'-]|\.\w)"
+    + r"|r(?= (?:you|u|the|there|they|we|these|those|your|ur)\b)"
+    r"|4(?= (?:me|you|u|us|my|him|her|them|it)\b))(?![\w@/'-]|\.\w)"
 )
 
 
@@ -31,4 +34,4 @@ def read_chat_words(text: str) -> str:
 
 def _word(match: re.Match[str]) -> str:
     short = match[0].lower()
-    return _WORDS.get(short, "are")
+    return _WORDS.get(short) or _BEFORE_PRONOUNS[short]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import GREETING, denies, has_content, is_courteous, is_thanks, words
@@ -13,10 +13,11 @@ from rejoinder.text.questions import is_question
 LEAST_WORDS = 3  # of what is left of a sentence
 MOST_NAMES = 3  # words of a name
 _EDGES = " ,;:-\u2013\u2014"
+_MARKS = " .!"
 _BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
 _GREETING = match_pattern(
     rf"(?i:(?:{GREETING}|hallo"
-    r"|btw|by the way|quick question|u[mh]++|hmm++|okay|ok|anyway|basically"
+    r"|yo|btw|by the way|quick (?:question|q)|question(?=:)|u[mh]++|hmm++|okay|ok|anyway|basically"
     r"|so(?! (?:far|called|long|many|much|that)\b)"
     r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|is|are)\b))\b"
     r"[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b(?! (?:is|are|was|were|can|has|have)\b))?+"
@@ -43,8 +44,7 @@ def without_courtesy(sentence: str) -> str:
     without a comma. A sentence of which less than three words would be left stays as it is.
     """
     clauses = _clauses(sentence)
-    while len(clauses) > 1 and _is_courtesy(clauses[0], is_courteous):
-        del clauses[0]
+    del clauses[: _count_courtesy(clauses)]
     if len(clauses) > 2 and _is_name(clauses[-1]) and _is_courtesy(clauses[-2], is_thanks):
         del clauses[-1]
     while len(clauses) > 1 and _is_courtesy(clauses[-1], is_thanks):
@@ -57,14 +57,33 @@ def without_courtesy(sentence: str) -> str:
     return rest if len(words(rest)) >= LEAST_WORDS and has_content(rest) else sentence
 
 
+def begins_with_courtesy(sentence: str) -> bool:
+    """Return whether something in front of a sentence is courteous, or only opens it: "ok so"."""
+    return bool(_count_courtesy(_clauses(sentence)) or _GREETING.match(sentence))
+
+
+def _count_courtesy(clauses: Sequence[str]) -> int:
+    """Return how many clauses in front are courtesy; the last one is not counted."""
+    told = (place for place, each in enumerate(clauses) if not _is_courtesy(each, is_courteous))
+    return min(next(told, len(clauses)), len(clauses) - 1)
+
+
+def is_courtesy(sentence: str) -> bool:
+    """Return whether a sentence is courtesy alone, or says a name: "Hi, I'm Kim.", "Cheers Kim"."""
+    plain = sentence.rstrip(_MARKS)
+    is_haste = _HASTE.issuperset(words(plain))
+    return is_haste or all(_is_courtesy(clause, is_courteous) for clause in _clauses(plain))
+
+
 def _without_ending(sentence: str) -> str:
     """Return a sentence without thanks at its end that no comma sets apart."""
     said = sentence.split()
     for place in range(LEAST_WORDS, len(said)):
-        word = said[place].lower().strip("!.")
-        if word in _THANKS or (word in _HASTE and is_question(words(sentence))):
+        word = said[place].lower().strip("!.,")
+        if word in _THANKS or word == "asap" or (word in _HASTE and is_question(words(sentence))):
             rest = " ".join(said[place:])
-            if not has_content(rest) and not denies(rest):
+            is_signed = word in _THANKS and _is_courtesy(rest, is_thanks)
+            if is_signed or not (has_content(rest) or denies(rest)):
                 return " ".join(said[:place]).strip(_EDGES)
     return sentence
 

@@ -18,6 +18,7 @@ _PICTURE = (
     "\u203c\u2049\u2139\u2194-\u21aa\u231a-\u23ff\u25aa-\u25fe\u2600-\u27bf\u2934\u2935"
     "\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
+LEAST_WORDS = 3  # beside which emoji only give the tone
 _RUN = search_pattern(f"[{_PICTURE}][{_PICTURE}\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f]*+")
 _TONES = range(0x1F3FB, 0x1F400)
 _DROPPED = frozenset("\u200d\ufe0e\ufe0f\u20e3")
@@ -26,11 +27,12 @@ _NOISE = frozenset(_NAME_NOISE.split())
 
 
 def read_emoji(text: str) -> str:
-    """Return a text without the emoji beside words of content; others are read as their names."""
+    """Return a text without the emoji beside what is said; others are read as their names."""
     if text.isascii():
         return text
     rest = without_emoji(text)
-    return rest if has_content(rest) else name_emoji(text)
+    is_said = has_content(rest) or len(rest.split()) >= LEAST_WORDS
+    return rest if is_said else name_emoji(text)
 
 
 def name_emoji(text: str) -> str:

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
-from rejoinder.text.chat_words import read_chat_words
-from rejoinder.text.clauses import without_courtesy
-from rejoinder.text.courtesy import asks, has_content
-from rejoinder.text.emoji import read_emoji
+from rejoinder.text.clauses import begins_with_courtesy, is_courtesy, without_courtesy
+from rejoinder.text.courtesy import asks, calls, has_content, words
 from rejoinder.text.mails.cleaning import clean_mail
-from rejoinder.text.questions import question_clauses
+from rejoinder.text.questions import is_question, question_clauses
 from rejoinder.text.sentences import split_sentences
 from rejoinder.text.spelling import Correction, Speller
+from rejoinder.text.wording import plain_wording
 
 MAX_LETTERS = 20_000  # of a message that are read: half from its beginning, half from its end
 MAX_PARTS = 24  # sentences of a message that are searched for
@@ -82,21 +81,42 @@ def read_message(text: str) -> Message:
     is_cut = len(text) > MAX_LETTERS
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"
-    clean = clean_mail(read_chat_words(read_emoji(text)))
+    clean = clean_mail(plain_wording(text))
     sentences = split_sentences(clean)
     if "\n" in clean:
         clean = " ".join(clean.split())
     if len(sentences) < 2 and not question_clauses(clean):
-        return Message(tuple(dict.fromkeys([clean, without_courtesy(clean)])), clean, is_cut)
+        return Message(_read_alone(clean), clean, is_cut)
     telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, sentences))))
     if not telling:
-        return Message((clean,), clean, is_cut)
+        said = " ".join(sentence for sentence in sentences if not calls(sentence))
+        return Message((said or clean,), clean, is_cut)
     if len(telling) > MAX_PARTS:
         telling = [*telling[: MAX_PARTS // 2], *telling[-MAX_PARTS // 2 :]]
         is_cut = True
-    whole = [clean] if len(clean.split()) <= WHOLE_WORDS else []
+    whole = [_without_greetings(sentences)] if len(clean.split()) <= WHOLE_WORDS else []
     parts = tuple(dict.fromkeys([*whole, *telling]))
     return Message(parts, clean, is_cut)
+
+
+def _read_alone(sentence: str) -> tuple[str, ...]:
+    """Return what a sentence is searched for by: without its courtesy and, maybe, as it is.
+
+    Greetings and thanks may have replies of their own: a question or whatever begins with a
+    greeting means none of these, but "You solved my problem, thanks" does.
+    """
+    rest = without_courtesy(sentence)
+    is_named = has_content(sentence.replace(rest, " "))
+    is_asked = asks(rest) or is_question(words(rest)) or begins_with_courtesy(sentence)
+    if is_asked and not (is_named or is_courtesy(rest)):
+        return (rest,)
+    return tuple(dict.fromkeys([sentence, rest]))
+
+
+def _without_greetings(sentences: Sequence[str]) -> str:
+    """Return sentences without those before the first and behind the last that says something."""
+    told = [place for place, sentence in enumerate(sentences) if not is_courtesy(sentence)]
+    return " ".join(sentences[told[0] : told[-1] + 1])
 
 
 def _told(sentence: str) -> list[str]:
@@ -104,7 +124,7 @@ def _told(sentence: str) -> list[str]:
 
     If it asks, it loses its courtesy; little would be left of others.
     """
-    if not has_content(sentence):
+    if not has_content(sentence) or is_courtesy(sentence):
         return []
     rest = without_courtesy(sentence)
     whole = rest if asks(rest) else sentence

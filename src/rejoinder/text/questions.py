@@ -1,7 +1,11 @@
-"""Questions within a sentence: "I moved last week, is there parking?" is read for the move most."""
+"""Questions and wishes within a sentence.
+
+"I moved last week, is there parking?" as a whole is read for the move most.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from rejoinder.patterns import search_pattern
@@ -31,6 +35,7 @@ _OF_HOW = frozenset(_OF_HOW_WORDS.split())
 _OPENING = frozenset(_OPENING_WORDS.split())
 _AUXILIARIES = frozenset(_AUXILIARY_WORDS.split())
 _SUBJECTS = frozenset(_SUBJECT_WORDS.split())
+_WISHES = [["want", "to"], ["need", "to"], ["wish", "to"], ["would", "like"], ["would", "love"]]
 _MARKS = " .!\u2026"
 
 
@@ -42,7 +47,7 @@ def with_mark(sentence: str) -> str:
 
 
 def question_clauses(sentence: str) -> list[str]:
-    """Return a sentence cut where a question begins in it; [] if none does, but at its beginning.
+    """Return a sentence cut where a question or a wish begins in it; [] if none does within it.
 
     Each question gets its mark, and what is before one has some words of content.
     """
@@ -51,13 +56,23 @@ def question_clauses(sentence: str) -> list[str]:
     for joint in _JOINT.finditer(sentence):
         before = sentence[start : joint.start()]
         said = words(sentence[joint.end() :])
-        if not is_question(said) or len(said) < LEAST_QUESTION:
+        if not (is_question(said) or _is_wish(said)) or len(said) < LEAST_QUESTION:
             continue
         has_room = len(words(before)) >= LEAST_BEFORE and has_content(before)
         if has_room and has_content(sentence[joint.end() :]):
             pieces.append(before.strip(_EDGES))
             start = joint.end()
     return [with_mark(piece) for piece in (*pieces, sentence[start:])] if pieces else []
+
+
+def _is_wish(said: Sequence[str]) -> bool:
+    """Return whether words begin with a wish or request: "I'd like", "and want to", "please"."""
+    rest = list(itertools.dropwhile(_OPENING.__contains__, said))
+    if rest[:1] == ["i"]:
+        del rest[0]
+    elif rest[:1] == ["i'd"]:
+        rest[0] = "would"
+    return rest[:1] == ["please"] or rest[:2] in _WISHES
 
 
 def is_question(said: Sequence[str]) -> bool:

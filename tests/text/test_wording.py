@@ -1,0 +1,42 @@
+"""The wording of messages: short forms, emoji, and what only gives them a tone."""
+
+import pytest
+
+from rejoinder.text.tone import without_tone
+from rejoinder.text.wording import plain_wording
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("omg where is my parcel?!?! :(", "where is my parcel?"),
+        ("lol you closed again ^^", "you closed again"),
+        ("can I pay by card hahaha", "can I pay by card"),
+        ("will it come lol?", "will it come?"),
+        ("STOP!!! It leaks!!!", "STOP! It leaks"),
+        ("I was wondering... can I swap it…", "I was wondering. can I swap it"),
+        ("really?? \nyes!!", "really? \nyes"),
+    ],
+)
+def test_what_only_gives_a_tone_is_left_out(typed, read):
+    assert without_tone(typed) == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lol", "haha!!", ":)", "...", "?!?!", "3) the third", "it costs 5 : 3", "see 8)", "http://a.b:/c", "note: (below)",
+        "wait...what", "the LOL dolls are out", "Is it open?", "  two  blanks", "x D", "lollipops", "Omgenius", "",
+    ],
+)  # fmt: skip
+def test_whatever_says_something_stays(text):
+    assert without_tone(text) == text
+
+
+def test_a_text_is_read_in_plain_words():
+    assert plain_wording("omg r u open tmrw??? \U0001f64f") == "are you open tomorrow?"
+
+
+@pytest.mark.parametrize("text", ["Kunt u mijn bestelling annuleren?", "ich bin um 8 da, pls"])
+def test_short_forms_of_english_are_words_of_other_languages(text):
+    assert plain_wording(text) == text
