@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Outcome
@@ -190,6 +191,17 @@ def test_two_questions_have_two_answers(index, message):
     assert found[1].to_json()["also"] is True
     for one in ("When do you open?", "Hello! When do you open?", "Hello where is, when do you open?", BEFORE + "When do you open?" + AFTER):
         assert not any(each.also for each in index.search([[one]], 3, ANY_SCORE)[0])
+
+
+def test_the_second_answer_is_among_the_replies_however_few_are_wanted(tmp_path):
+    opening = [Candidate(f"We open at {hour}.", examples=((f"when do you open on day {hour}",),)) for hour in range(9)]
+    replies = [*opening, Candidate("It comes on Monday.", examples=(("where is my order",),))]
+    index = Index.build(WordEncoder(), replies, tmp_path / "index")
+    [found] = index.search([["When do you open on day 3? Where is my order?"]], 2, ANY_SCORE)
+    assert [(each.text, each.also) for each in found] == [("We open at 3.", False), ("It comes on Monday.", True)]
+    [found] = index.search([["When do you open on day 3? Where is my order?"]], 5, ANY_SCORE)
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert sum(each.also for each in found) == 1
 
 
 def test_long_messages_of_one_turn_are_sentences_of_their_own(index):

@@ -51,6 +51,12 @@ class FoundByParts(NamedTuple):
     parts: Mapping[int, int]
     also: frozenset[int] = frozenset()  # best ones of other sentences than the best one's
 
+    def answers_first(self, numbers: Positions) -> Positions:
+        """Return the places of some of the candidates: the best, `also`, then the others."""
+        is_answer = np.isin(numbers, list(self.also))
+        is_answer[:1] = True
+        return np.argsort(~is_answer, kind="stable")
+
 
 def join_parts(
     found: Sequence[tuple[Positions, Scores]],

@@ -185,6 +185,11 @@ def remove_near_duplicates(
     return np.array(chosen, dtype=np.int64), replies
 
 
+def best_first(replies: Sequence[Reply]) -> list[Reply]:
+    """Return replies by their scores; equal ones stay in their order."""
+    return sorted(replies, key=lambda reply: -reply.score)
+
+
 def diversify(vectors: FloatArray, scores: Sequence[float], options: SearchOptions) -> list[int]:
     """Return the rows of k of the replies, by maximal marginal relevance; see `SearchOptions`."""
     vectors = unit_rows(vectors)

@@ -27,11 +27,12 @@ from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.familiarity import Familiarity
+from rejoinder.retrieval.familiar import join_familiar, part_texts
 from rejoinder.retrieval.opposites import is_denied, opposing, push_back
 from rejoinder.retrieval.options import ANY_SCORE, RERANKED, SearchOptions, Silence, Where
-from rejoinder.retrieval.parts import PartsOfIndex, join_parts
+from rejoinder.retrieval.parts import PartsOfIndex
 from rejoinder.retrieval.queries import Queries, encode, make_queries, read_conversations_in_parts
-from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
+from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, explain, postprocess
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_model
@@ -216,48 +217,30 @@ class Searcher(Searchable, Described):
         familiarity: Familiarity | None,
     ) -> list[Reply] | None:
         """Return the replies to a conversation of what its parts found; None: more are needed."""
-        rows = queries.rows[conversation]
-        texts = [queries.inputs[row] for row in rows] if queries.inputs else [""] * len(rows)
+        texts = part_texts(queries, conversation)
         is_last = all(len(numbers) < wanted for numbers, _ in found)
-        scored = [
-            change_by_words(each, filtered, text, familiarity)
-            for text, each in zip(
-                texts,
-                ((numbers, scores / queries.sharpness) for numbers, scores in found),
-                strict=True,
-            )
-        ]
-        numbers, scores, parts, also = join_parts(scored, texts, filtered.positions_of)
-        if familiarity is not None and familiarity.density is not None and len(numbers):
-            # The part was chosen without it: it says whether a message is for the index. Of the
-            # parts that find the same reply the most usual one counts.
-            best = int(numbers[0])
-            position = filtered.reply(best, 0.0).position
-            agreeing = {parts.get(best, 0)}.union(
-                part for part, (own, _) in enumerate(found) if len(own) and int(own[0]) == best
-            )
-            scores = scores + max(
-                familiarity.of_density(queries.vectors[rows[part]], position) for part in agreeing
-            )
-        if familiarity is not None and queries.foreign:
-            scores = scores + familiarity.of_language(is_foreign=queries.foreign[conversation])
+        joined = join_familiar(found, filtered, queries, conversation, familiarity)
+        numbers, scores = joined.numbers, joined.scores
         if options.minimum_score is not None:
             count = int((scores >= options.minimum_score).sum())
             is_last = is_last or count < len(scores)
             numbers = numbers[:count]
             scores = scores[:count]
+        order = joined.answers_first(numbers)
         choose = partial(
             postprocess,
-            numbers,
-            scores,
-            PartsOfIndex(filtered, parts, also) if parts else filtered,
+            numbers[order],
+            scores[order],
+            PartsOfIndex(filtered, joined.parts, joined.also) if joined.parts else filtered,
             queries.forbidden[conversation],
             options,
             is_last=is_last,
         )
         replies = choose(pool=options.pool)
-        if replies is None or not any(opposing(reply, texts) for reply in replies):
-            return replies
+        if replies is None:
+            return None
+        if not any(opposing(reply, texts) for reply in replies):
+            return replies if options.diversity else best_first(replies)
         more = replies if options.diversity else choose(pool=OPPOSITES * options.pool)
         return None if more is None else push_back(more, texts, options)
 
@@ -350,20 +333,6 @@ class Searcher(Searchable, Described):
                     f"{self.store} was changed by somebody else since it was opened; open it again"
                 )
             yield
-
-
-def change_by_words(
-    found: tuple[Positions, Scores],
-    filtered: FilteredIndex,
-    text: str,
-    familiarity: Familiarity | None,
-) -> tuple[Positions, Scores]:
-    """Return what a part of a message found, with scores that words change."""
-    numbers, scores = found
-    if familiarity is None or not (familiarity.word_weight and len(numbers)):
-        return found
-    known = filtered.reply(int(numbers[0]), 0.0).known
-    return numbers, scores + familiarity.of_words(text, known)
 
 
 def find_candidates(
