@@ -49,10 +49,10 @@ ODD_RANK = 1_000  # of an English word that a short one with odd letters is: "tz
 LEAST_CAPITAL = 7  # letters of a word with a capital that is a slip of any English one, no name
 LEAST_ODD_CAPITAL = 5  # of such a word with odd letters, as "Whhen": "Sven" is shorter
 LEAST_TWO_CAPITAL = 9  # of such a word that holds two slips: "Peeters" is a name
-MIN_PART_RANK = 50
+MIN_PART_RANK = 100
 MAX_PART_RANK = 6_000
-"""Words between the ranks make compounds: "deadlift", "headrest". A more frequent one does not,
-"withput" is a slip; of 4,900 slips, 18 look as compounds do."""
+"""Words between the ranks make compounds: "deadlift", "headrest". More frequent ones do not, nor
+behind a prefix: "withput", "ehere". Of 4,900 slips, 18 look as compounds do."""
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
 MAX_LETTERS = 1_000  # of a message whose language is looked at
@@ -244,10 +244,12 @@ class Speller:
 
     def _is_composed(self, word: str) -> bool:
         """Return whether a word consists of a prefix and a word, or of two words."""
-        return any(map(self._is_word, without_prefix(word))) or _is_compound(word)
+        return any(map(self._is_rest, without_prefix(word))) or _is_compound(word)
 
-    def _is_word(self, word: str) -> bool:
-        return word in self._own or _is_english(word) or self._is_inflected(word)
+    def _is_rest(self, word: str) -> bool:
+        """Return whether what stands behind a prefix is a word that may have one."""
+        is_word = word in self._own or _is_english(word) or self._is_inflected(word)
+        return is_word and english().get(word, COMMON) >= MIN_PART_RANK
 
     def _correction(self, word: str) -> str | None:
         known = self._known  # which other threads may clear
@@ -295,8 +297,10 @@ def _likely_english(word: str) -> Iterator[tuple[float, str]]:
             return OTHER_COST if is_odd and english()[near] < ODD_RANK else NEAR_COST
         return TWO_COST
 
+    most_rank = FREQUENT if is_short else 2 * COMMON
+
     slips = 2 if len(word) >= TWO_SLIPS else 1
-    return _english_costs(word, FREQUENT if is_short else 2 * COMMON, slips, most_cost)
+    return _english_costs(word, most_rank, slips, most_cost)
 
 
 def _english_costs(
