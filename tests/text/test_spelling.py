@@ -129,6 +129,77 @@ def test_irregular_inflections_are_typos(written, read):
     assert OFFICE.correct(f"is it {written}")[0] == f"is it {read}"
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Cancellaiton of a trip", "cancellation of a trip"),
+        ("Informtaion for me, please", "information for me, please"),
+        ("Whhere is it", "where is it"),
+        ("Whst's in it", "what's in it"),
+        ("Reservtaion for two", "reservation for two"),
+        ("Explsin the plan to me", "explain the plan to me"),
+    ],
+)
+def test_a_capital_that_begins_a_text_does_not_hide_a_slip(written, read):
+    speller = Speller(["where is the house", "what's in the box"])
+    assert speller.correct(written)[0] == read
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Angela", "Archie", "Deepak", "Denise", "Elspeth", "Jonas", "Kairi", "Marcel", "Marin", "Niamh", "Oisin"),
+        *("Peeters", "Siobhan", "Stokes", "Thanh", "Thorne", "Tunde", "Watkins", "Webster"),
+    ],
+)
+def test_a_name_begins_a_text(name):
+    speller = Speller(["napkins in the centers", "said hello at easter"])
+    for rest in ("here", "can you help me", "wrote to me"):
+        assert speller.correct(f"{name} {rest}") == (f"{name} {rest}", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ebikes and evouchers, an epass",
+        "the headrest of a pushchair",
+        "a bedpost, a drainboard and two paintbrushes",
+        "handrails for joggers and kayakers",
+        "two mosques and three violinists",
+        "the guarantor weighs a barbell in kilograms",
+        "Deadlifts are a thing of mine",
+    ],
+)
+def test_compounds_and_inflections_of_rare_words_stay(text):
+    speller = Speller(["a bike and a voucher, we pass", "two bikes", "the tram", "my hands on the paint"])
+    assert speller.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("coverring", "covering"), ("withput", "without"), ("eexpect", "expect"), ("the toursits", "the tourists")],
+)
+def test_a_slip_that_looks_like_a_compound_is_put_right(written, read):
+    assert OFFICE.correct(f"is it {written}")[0] == f"is it {read}"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("in which ybar was it", "in which year was it"),
+        ("another tzme then", "another time then"),
+        ("yuo cna do it", "you can do it"),
+        ("diid you do it", "did you do it"),
+        ("the uestion is old", "the question is old"),
+        ("an wmpty box", "an empty box"),
+        ("ehere is it", "where is it"),
+        ("a small lowel", "a small towel"),
+    ],
+)
+def test_first_letters_and_odd_short_words_are_put_right(written, read):
+    assert Speller(["a towel for you"]).correct(written)[0] == read
+
+
 def test_what_was_changed_is_said(speller):
     assert speller.correct("my refnd, pleas")[1][0] == Correction("refnd", "refund")
     assert speller.correct("my refund") == ("my refund", ())

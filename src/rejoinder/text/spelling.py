@@ -12,11 +12,21 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
 from rejoinder.patterns import search_pattern
+from rejoinder.text.slips import (
+    FIRST_COST,
+    NEAR_COST,
+    OTHER_COST,
+    SWAP_COST,
+    TWO_COST,
+    slip_cost,
+    within,
+)
+from rejoinder.text.word_forms import halves, stems, triples_of_letters, without_prefix
 
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
 MOST_LETTERS = 24  # of a word that is corrected
@@ -30,36 +40,34 @@ by one slip behind the first letter."""
 SERVICE_RANK = 10_000  # of words of services and chats, whose frequency is not known
 TITLES = frozenset(["dr", "miss", "mr", "mrs", "ms", "mx", "prof", "professor", "sir"])
 """Words behind which a name stands."""
-NEGATING = ("un", "de", "dis", "non")
-"""A word that begins with one, and goes on with a word, is treated as a rare one: "unsubscribe" is
-no typo of "subscribe", but "depost" is one of "deposit"."""
-LEAST_STEM = 4  # letters of a word behind such a prefix, or before a regular ending
 TWO_OWN_SLIPS = 5  # letters of a word that may be one of the index with two slips
 TWO_SLIPS = 7  # letters of a word that may hold two slips
-SWAP_COST = 0.65  # of letters in the wrong order, a doubled letter, a double one written once
-NEAR_COST = 0.85  # of a letter that is missing, or is a neighbour on the keyboard
-OTHER_COST = 1.25  # of any other slip
-TWO_COST = 2.0  # of two slips
-FIRST_COST = 0.4  # that the first letter is another, and not swapped
+UNLIKELY_COST = 0.3  # of an English word by an unlikely slip, more than of a word of the index
 FREQUENCY_COST = 0.04  # for each e-fold rank of an English word; of the index, less by frequency
+LEAST_SHORT = 4  # letters of an English word that is not among the most frequent
+ODD_RANK = 1_000  # of an English word that a short one with odd letters is: "tzme"
+LEAST_CAPITAL = 7  # letters of a word with a capital that is a slip of any English one, no name
+LEAST_ODD_CAPITAL = 5  # of such a word with odd letters, as "Whhen": "Sven" is shorter
+LEAST_TWO_CAPITAL = 9  # of such a word that holds two slips: "Peeters" is a name
+MIN_PART_RANK = 100
+MAX_PART_RANK = 6_000
+"""Words between the ranks make compounds: "deadlift", "headrest". More frequent ones do not, nor
+behind a prefix: "withput", "ehere". Of 4,900 slips, 18 look as compounds do."""
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
 MAX_LETTERS = 1_000  # of a message whose language is looked at
 CERTAINLY_ENGLISH = 400
 """English words so frequent that they do not count as of another language: "do", "me", "we".
 
-A rare word becomes one of these alone, and only if letters are swapped or doubled: "taht". So does
-a word with a capital that begins a text, by a likely slip."""
+A rare word becomes one of these alone, and only if letters are swapped or doubled: "taht". Words of
+three letters become one by a likely slip, and short words with a capital that begin a text."""
 LEAST_OTHER = 1  # frequent words of another language, and
 OTHER_SHARE = 0.25  # of the words of a text, from which it has no typos
-KEYS = "qwertyuiop asdfghjkl zxcvbnm"
 LAST_LATIN = "\u024f"
 MAX_KEPT = 10_000  # corrections of words that are kept
 MAX_WORDS = 100  # of a message that is corrected
 _WORD = search_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,3}+)?+")
 _CHUNK = search_pattern(r"\S++")
-_SIBILANTS = ("s", "x", "z", "ch", "sh")
-_DOUBLED = search_pattern(r"^[^aeiou]*+[aeiou][^aeiouwxy]$")  # words like "ship", "shipping"
 _CODE = frozenset("0123456789@/#_\\")
 
 
@@ -200,21 +208,26 @@ class Speller:
         if word in self._own:
             return False
         stem = word.partition("'")[0]
-        is_word = stem in self._own or _is_english(stem) or self._negates_word(stem)
+        is_word = stem in self._own or _is_english(stem) or self._is_composed(stem)
         return not is_word or word in other_languages()
 
     def _is_slip(self, word: str, near: str, is_first: bool) -> bool:
         """Return whether a word that is written as a name is surely a slip of another.
 
-        The other is a day or month or, at the beginning, a frequent word or one of the index. Only
-        a long word of the index may be an unlikely slip away.
+        The other is a day or month or, at the beginning, a frequent word or one of the index. A
+        word that is too long or too odd for a name may be any. Only a long word of the index may be
+        an unlikely slip away.
         """
         is_own = near in self._own
-        is_date = near in _date_words() and len(word) >= LEAST_ENGLISH
-        is_first_word = is_first and (is_own or english()[near] < CERTAINLY_ENGLISH)
-        is_long = is_own and len(word) >= TWO_SLIPS
-        is_likely = is_long or _slip_cost(_plain(word), near) <= NEAR_COST
-        return is_likely and (is_date or is_first_word)
+        is_long = is_own and len(word) >= LEAST_TWO_CAPITAL
+        if not is_long and slip_cost(_plain(word), near) > NEAR_COST:
+            return False
+        if near in _date_words() and len(word) >= LEAST_ENGLISH:
+            return True
+        is_odd = len(word) >= LEAST_ODD_CAPITAL and has_odd_letters(_plain(word))
+        is_no_name = is_odd or len(word) >= LEAST_CAPITAL
+        is_frequent = is_own or english()[near] < (COMMON if is_no_name else CERTAINLY_ENGLISH)
+        return is_first and is_frequent
 
     def _is_known(self, word: str) -> bool:
         plain = _plain(word)
@@ -227,17 +240,16 @@ class Speller:
 
     def _is_inflected(self, word: str) -> bool:
         """Return whether a word is a regular inflection of one of the index or of English."""
-        bases = {word[:-cut] + end for cut in range(1, 5) for end in ("", "e", "y")}
-        return any(
-            len(base) >= LEAST_STEM
-            and (base in self._own or _is_english(base))
-            and word in _inflections(base)
-            for base in bases
-        )
+        return any(base in self._own or _is_english(base) for base in stems(word))
 
-    def _negates_word(self, word: str) -> bool:
-        """Return whether a word begins with a prefix that negates the rest, which is a word."""
-        return any(rest in self._own or _is_english(rest) for rest in _negated(word))
+    def _is_composed(self, word: str) -> bool:
+        """Return whether a word consists of a prefix and a word, or of two words."""
+        return any(map(self._is_rest, without_prefix(word))) or _is_compound(word)
+
+    def _is_rest(self, word: str) -> bool:
+        """Return whether what stands behind a prefix is a word that may have one."""
+        is_word = word in self._own or _is_english(word) or self._is_inflected(word)
+        return is_word and english().get(word, COMMON) >= MIN_PART_RANK
 
     def _correction(self, word: str) -> str | None:
         known = self._known  # which other threads may clear
@@ -252,35 +264,77 @@ class Speller:
 
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
-        is_rare = word in english() or self._negates_word(word)
-        costs = [*self._own_costs(word, is_rare), *_english_costs(word, is_rare)]
-        return min(costs)[1] if costs else None
+        is_rare = word in english()
+        is_word = is_rare or self._is_composed(word) or not english().keys().isdisjoint(stems(word))
+        if is_word:
+            most_rank = CERTAINLY_ENGLISH if is_rare else COMMON
+            costs = _english_costs(word, most_rank, 1, lambda _: SWAP_COST)
+        else:
+            costs = _likely_english(word)
+        found = [*self._own_costs(word, is_word), *costs]
+        return min(found)[1] if found else None
 
-    def _own_costs(self, word: str, is_rare: bool) -> Iterator[tuple[float, str]]:
+    def _own_costs(self, word: str, is_word: bool) -> Iterator[tuple[float, str]]:
         """Yield the words of the index that may have been meant, each behind its cost."""
-        slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_rare else 1
-        for near, distance in _within(word, self._choices, slips):
+        slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_word else 1
+        for near, distance in within(word, self._choices, slips):
             is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
-            if is_alike or not (is_rare or (distance > 1 and len(word) < TWO_SLIPS)):
-                yield _slip_cost(word, near) - FREQUENCY_COST * math.log(self._own[near]), near
+            if is_alike or not (is_word or (distance > 1 and len(word) < TWO_SLIPS)):
+                yield slip_cost(word, near) - FREQUENCY_COST * math.log(self._own[near]), near
 
 
-def _english_costs(word: str, is_rare: bool) -> Iterator[tuple[float, str]]:
-    """Yield the English words that may have been meant, each behind its cost."""
-    if is_rare:
-        most_rank = CERTAINLY_ENGLISH
-        most_cost = SWAP_COST
-    elif len(word) < LEAST_ENGLISH:
-        most_rank = FREQUENT
-        most_cost = NEAR_COST
-    else:
-        most_rank = 2 * COMMON
-        most_cost = TWO_COST
-    slips = 2 if len(word) >= TWO_SLIPS and not is_rare else 1
-    for near, _ in _within(word, _english_words(most_rank), slips):
-        cost = _slip_cost(word, near)
-        if cost <= (most_cost if word[0] == near[0] else SWAP_COST):
-            yield cost + FREQUENCY_COST * math.log(1 + english()[near]), near
+def _likely_english(word: str) -> Iterator[tuple[float, str]]:
+    """Yield the English words that may have been meant by what is no word, each behind its cost."""
+    is_short = len(word) < LEAST_ENGLISH
+    is_odd = has_odd_letters(word)
+
+    def most_cost(near: str) -> float:
+        if len(near) < LEAST_SHORT:
+            return NEAR_COST if english()[near] < CERTAINLY_ENGLISH else 0.0
+        if word[0] != near[0]:
+            return SWAP_COST if len(word) < LEAST_SHORT else FIRST_COST + NEAR_COST
+        if is_short:
+            return OTHER_COST if is_odd and english()[near] < ODD_RANK else NEAR_COST
+        return TWO_COST
+
+    most_rank = FREQUENT if is_short else 2 * COMMON
+
+    slips = 2 if len(word) >= TWO_SLIPS else 1
+    return _english_costs(word, most_rank, slips, most_cost)
+
+
+def _english_costs(
+    word: str, most_rank: int, slips: int, most_cost: Callable[[str], float]
+) -> Iterator[tuple[float, str]]:
+    """Yield the near English words up to a rank that cost at most what they may."""
+    for near, _ in within(word, _english_words(most_rank), slips):
+        cost = slip_cost(word, near)
+        if cost <= most_cost(near):
+            unlikely = UNLIKELY_COST if cost > NEAR_COST else 0.0
+            yield cost + unlikely + FREQUENCY_COST * math.log(1 + english()[near]), near
+
+
+@functools.cache
+def _triples() -> frozenset[str]:
+    """Return the letters that follow each other, or begin or end a word, in common words."""
+    return frozenset(
+        triple for word in _english_words(COMMON) for triple in triples_of_letters(word)
+    )
+
+
+def has_odd_letters(word: str) -> bool:
+    """Return whether three letters of a word follow each other in no common English word."""
+    return not _triples().issuperset(triples_of_letters(word))
+
+
+def _is_compound(word: str) -> bool:
+    """Return whether a word consists of two frequent ones."""
+    return any(_is_part(one) and _is_part(other) for one, other in halves(word))
+
+
+def _is_part(word: str) -> bool:
+    """Return whether a word may be a part of a compound."""
+    return MIN_PART_RANK <= english().get(word, COMMON) < MAX_PART_RANK
 
 
 def _is_english(word: str) -> bool:
@@ -290,23 +344,6 @@ def _is_english(word: str) -> bool:
 def _is_name(word: str) -> bool:
     """Return whether a word is written as a name is."""
     return word[0].isupper() and not word.isupper()
-
-
-def _inflections(word: str) -> list[str]:
-    """Return the regular inflections of a word, and who does it: "bills", "billed", "biller"."""
-    if word.endswith("e"):
-        return [f"{word}s", f"{word}d", f"{word[:-1]}ing", f"{word}r"]
-    if word.endswith("y") and word[-2] not in "aeiou":
-        return [f"{word[:-1]}ies", f"{word[:-1]}ied", f"{word}ing", f"{word[:-1]}ier"]
-    plural = f"{word}es" if word.endswith(_SIBILANTS) else f"{word}s"
-    stem = word + word[-1] if _DOUBLED.search(word) else word
-    return [plural, f"{stem}ed", f"{stem}ing", f"{stem}er"]
-
-
-def _negated(word: str) -> list[str]:
-    """Return what a word negates by its first letters: "uncancel", "deregister"."""
-    rests = [word.removeprefix(prefix) for prefix in NEGATING if word.startswith(prefix)]
-    return [rest for rest in rests if len(rest) >= LEAST_STEM]
 
 
 def count_words(texts: Iterable[str]) -> Counter[str]:
@@ -352,49 +389,13 @@ def other_languages() -> frozenset[str]:
 def _english_words(most_rank: int) -> tuple[str, ...]:
     """Return the English words up to a rank that may have been meant."""
     return tuple(
-        word
-        for word, rank in english().items()
-        if rank < most_rank and len(word) >= LEAST_ENGLISH - 1
+        word for word, rank in english().items() if rank < most_rank and len(word) >= LEAST_LETTERS
     )
-
-
-def _within(word: str, choices: Sequence[str], slips: int) -> list[tuple[str, int]]:
-    """Return the words that are at most so many slips away, and how many."""
-    from rapidfuzz import process
-    from rapidfuzz.distance import OSA
-
-    found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=slips, limit=None)
-    return [(near, distance) for near, distance, _ in found]
 
 
 def _is_code(chunk: str) -> bool:
     """Return whether what stands between blanks is a number, an address or the like."""
     return not _CODE.isdisjoint(chunk) or "." in chunk.strip(".,;:!?)'\"")
-
-
-def _slip_cost(word: str, near: str) -> float:
-    """Return the cost of the slips that make a word of another."""
-    start = _common_start(word, near)
-    written = word[start:]
-    meant = near[start:]
-    end = _common_start(written[::-1], meant[::-1])
-    written = written[: len(written) - end]
-    meant = meant[: len(meant) - end]
-    is_swap = len(written) == 2 and written == meant[::-1]
-    is_once_or_twice = written + meant == word[:start][-1:]
-    if is_swap or is_once_or_twice:
-        return SWAP_COST
-    first = 0.0 if start else FIRST_COST
-    if max(len(written), len(meant)) > 1:
-        return first + TWO_COST
-    is_near = not written or any(pair in KEYS for pair in (written + meant, meant + written))
-    return first + (NEAR_COST if is_near and meant else OTHER_COST)
-
-
-def _common_start(one: str, other: str) -> int:
-    """Return how many letters two words have in common at their beginnings."""
-    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return sum(1 for _ in same)
 
 
 def _plain(text: str) -> str:
