@@ -1,0 +1,28 @@
+"""What a text may say of a word."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Sign(Enum):
+    """What a text says of a word."""
+
+    OPEN = "asked, or denied in a way that says little of what is wanted"
+    WISHED = "to be done, or named"
+    SO = "is so, or was done"
+    UNWISHED = "not to be done"
+    NOT_SO = "is not so, or was not done"
+
+    @property
+    def is_denial(self) -> bool:
+        """Whether the word is denied."""
+        return self in (Sign.UNWISHED, Sign.NOT_SO)
+
+
+class Said(NamedTuple):
+    """The sign of a word, and whether the word is the other pole of a pair: "off", not "on"."""
+
+    sign: Sign
+    is_other: bool = False
