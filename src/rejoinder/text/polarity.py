@@ -8,9 +8,10 @@ not turn on") is the opposite of what was done, but not of a wish.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rejoinder.text.signs.denials import bare_denials
+from rejoinder.text.signs.poles import ARRIVAL
 from rejoinder.text.signs.reading import MOST_WORDS, TIMES, signs
 from rejoinder.text.signs.sign import Said, Sign
 from rejoinder.text.signs.tokens import tokenize
@@ -21,8 +22,12 @@ _OPPOSITES = frozenset(
         (Sign.WISHED, Sign.UNWISHED),
         (Sign.SO, Sign.UNWISHED),
         (Sign.SO, Sign.NOT_SO),
+        (Sign.HAD, Sign.NOT_SO),
+        (Sign.HAD, Sign.UNWISHED),
+        (Sign.OFFERED, Sign.UNWISHED),
     )
 )
+_OF_QUESTIONS = (Sign.OPEN, Sign.OFFERED)
 _SAME_OF_POLES = frozenset(
     frozenset(pair) for pair in ((Sign.WISHED, Sign.UNWISHED), (Sign.SO, Sign.NOT_SO))
 )
@@ -42,6 +47,8 @@ def opposed(text: str, others: Iterable[str]) -> str | None:
         if shared == [TIMES]:
             continue
         for word in shared:
+            if word == ARRIVAL and not _of_one_thing(own, theirs):
+                continue
             if _clash(own[word], theirs[word]):
                 clashes.setdefault(word, other)
             elif _agree(own[word], theirs[word]):
@@ -52,21 +59,36 @@ def opposed(text: str, others: Iterable[str]) -> str | None:
 def agrees_by_poles(text: str, others: Iterable[str]) -> bool:
     """Return whether one of some texts says the same of the other pole: "not found", "lost".
 
-    It has to share another word, so that "do not remove my profile" is not "add a driver".
+    It has to share another word, so that "do not remove my profile" is not "add a driver"; or
+    neither says anything else: "I am not sad", "I am happy".
     """
     own = signs(text)
     for other in others:
         theirs = signs(other)
         shared = [word for word in own if word in theirs]
         agreed = [word for word in shared if own[word].is_other != theirs[word].is_other]
-        if len(shared) > 1 and any(_agree(own[word], theirs[word]) for word in agreed):
+        is_enough = len(shared) > 1 or len(own) == len(theirs) == 1  # "I am not sad"
+        if is_enough and any(_agree(own[word], theirs[word]) for word in agreed):
             return True
     return False
 
 
+def _of_one_thing(own: Mapping[str, Said], theirs: Mapping[str, Said]) -> bool:
+    """Return whether two texts say of the same thing whether it arrived, or one says "it"."""
+    things, others = _things(own), _things(theirs)
+    return not things or not others or not things.isdisjoint(others)
+
+
+def _things(said: Mapping[str, Said]) -> set[str]:
+    """Return what may have arrived: what was got or not, or else all that something is said of."""
+    signs = {word: each.sign for word, each in said.items() if word != ARRIVAL}
+    got = {word for word, sign in signs.items() if sign in (Sign.HAD, Sign.NOT_SO)}
+    return got or {word for word, sign in signs.items() if sign is not Sign.OPEN}
+
+
 def _clash(own: Said, other: Said) -> bool:
     if own.is_other != other.is_other:
-        return own.sign is other.sign is not Sign.OPEN
+        return own.sign is other.sign not in _OF_QUESTIONS
     return frozenset((own.sign, other.sign)) in _OPPOSITES
 
 

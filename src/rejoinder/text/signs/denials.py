@@ -14,12 +14,16 @@ from rejoinder.text.signs.lexicon import (
     CLAUSES,
     DETERMINERS,
     ENDS,
+    HAVING,
     LACKED,
     MUST,
     NEGATORS,
     NEXT_CLAUSE,
+    NOBODY,
+    OPENING,
     SELF,
     SENTENCE_ENDS,
+    SKIPPED,
     STOP,
     THOUGHT,
     UNSURE,
@@ -30,17 +34,35 @@ from rejoinder.text.signs.lexicon import (
 from rejoinder.text.signs.poles import has_content, is_end
 from rejoinder.text.signs.sign import Sign
 
+_WANTING = frozenset(["want", "need", "wish", "ask", "intend", "plan"])  # stems
+_THANKS = frozenset(["please", "thanks", "thank"])
+_AFTER_THANKS = frozenset([None, ".", "!", "you"])
+_LISTED = frozenset(["more", "and", "or"])
+_FINITE = frozenset(["is", "are", "was", "were", "has", "have", "had"])
+
 
 def denied_places(tokens: list[str]) -> dict[int, Sign]:
     """Return the signs of the places that a negator denies."""
     found: dict[int, Sign] = {}
     for place in range(len(tokens)):
-        if tokens[place] in NEGATORS or (place not in found and _stops(tokens, place)):
+        if _negates(tokens, place) or (place not in found and _stops(tokens, place)):
             found |= dict.fromkeys(_scope(tokens, place), _denial(tokens, place))
     found |= dict.fromkeys(bare_denials(tokens), Sign.UNWISHED)
     unwished = [place for place, sign in found.items() if sign is Sign.UNWISHED]
     objects = itertools.chain.from_iterable(_objects(tokens, place) for place in unwished)
     return dict.fromkeys(objects, Sign.OPEN) | found
+
+
+def _negates(tokens: list[str], place: int) -> bool:
+    """Return whether a word is a negator; "nobody" is one where it opens a clause."""
+    if tokens[place] not in NOBODY:
+        return tokens[place] in NEGATORS
+    return _opens_clause(tokens, place) and tokens[place + 1 : place + 2] != ["to"]
+
+
+def _opens_clause(tokens: list[str], place: int) -> bool:
+    before = tokens[place - 1] if place else None
+    return before in OPENING or before in ENDS
 
 
 def _objects(tokens: list[str], place: int) -> list[int]:
@@ -88,11 +110,43 @@ def _denial(tokens: list[str], place: int) -> Sign:
     before = tokens[max(0, place - 3) : place]
     if tokens[place] == "not":
         return _denial_by_not(tokens, place, before)
+    if tokens[place] in NOBODY:
+        return _denial_by_nobody(tokens, place)
     if tokens[place] != "no":
         return Sign.UNWISHED
-    if not WISH.isdisjoint(before) or tokens[place + 1 : place + 2] == ["need"]:
+    is_wish = not WISH.isdisjoint(before) or tokens[place + 1 : place + 2] == ["need"]
+    if is_wish or _is_declined(tokens, place):
         return Sign.UNWISHED
-    return Sign.OPEN if BE.isdisjoint(before) else Sign.NOT_SO  # "there is no"
+    is_lacking = not BE.isdisjoint(before) or not HAVING.isdisjoint(before[-1:])  # "there is no"
+    return Sign.NOT_SO if is_lacking or _is_subject(tokens, place) else Sign.OPEN
+
+
+def _denial_by_nobody(tokens: list[str], place: int) -> Sign:
+    """Return what "nobody" makes of its verb: "nobody wants to", "nobody did"."""
+    between = [*itertools.takewhile(lambda token: token in SKIPPED, tokens[place + 1 :])]
+    if not ABLE.isdisjoint(between):
+        return Sign.OPEN
+    is_wish = any(stem_of(token) in _WANTING or token in MUST for token in between)
+    return Sign.UNWISHED if is_wish else Sign.NOT_SO
+
+
+def _is_declined(tokens: list[str], place: int) -> bool:
+    """Return whether a sentence is "no child seat please" or "no milk, thanks"."""
+    if not _opens_clause(tokens, place):
+        return False
+    end = place + 1
+    while end < len(tokens) and (has_content(tokens, end) or tokens[end] in _LISTED):
+        if tokens[end] in _THANKS:
+            break
+        end += 1
+    thanks, *rest = [*itertools.dropwhile(lambda each: each == ",", tokens[end:]), None][:2]
+    return thanks in _THANKS and _AFTER_THANKS.issuperset(rest)
+
+
+def _is_subject(tokens: list[str], place: int) -> bool:
+    """Return whether "no" stands before the subject of a clause: "no parcel has arrived"."""
+    clause = [*itertools.takewhile(lambda token: token not in ENDS, tokens[place + 1 : place + 6])]
+    return _opens_clause(tokens, place) and not _FINITE.isdisjoint(clause)
 
 
 def _denial_by_not(tokens: list[str], place: int, before: list[str]) -> Sign:
@@ -127,6 +181,7 @@ def _scope(tokens: list[str], place: int) -> list[int]:
         is_thought = is_thought or token in THOUGHT
         if has_content(tokens, at):
             found.append(at)
+            limit += stem_of(token) == "get"  # with what was not got
         if len(found) == limit and not is_thought:
             break
     if is_thought:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-from rejoinder.text.signs.inflections import is_past, stem_of
+from rejoinder.text.signs.inflections import is_participle, stem_of
 from rejoinder.text.signs.lexicon import (
     AUXILIARIES,
     BE,
     CLAUSES,
     DETERMINERS,
     ENDS,
+    PLACED,
     PRONOUNS,
     SEEMING,
     SKIPPED,
@@ -20,9 +21,12 @@ from rejoinder.text.signs.lexicon import (
 
 def is_so(tokens: list[str], place: int) -> bool:
     """Return whether a word is said to be so, or done."""
-    if not BE.isdisjoint(tokens[max(0, place - 2) : place]):
+    start = place
+    while start and tokens[start - 1] in PLACED:  # "is on my account"
+        start -= 1
+    if not BE.isdisjoint({*tokens[max(0, place - 2) : place], *tokens[max(0, start - 1) : start]}):
         return True
-    is_done = is_past(tokens[place]) and not _is_to_be_done(tokens, place)
+    is_done = is_participle(tokens, place) and not _is_to_be_done(tokens, place)
     return is_done or _is_present(tokens, place)
 
 

@@ -57,16 +57,24 @@ caught catches catching: catch
 sank sunk sinks sinking: sink
 shipping shipped ships: ship
 stopping stopped stops: stop
+cancelled canceled cancels cancelling canceling: cancel
+""")
+# No past forms by their letters; "hate", as its stem would be that of a hat.
+_OTHERS = read_table("""
 subscription: subscribe
 activation: activate
 deactivation: deactivate
-cancellation cancelled canceled cancels cancelling canceling: cancel
+cancellation: cancel
+succeed succeeds succeeded succeeding: succeed
+hate hates hated hating: dislike
 """)
+_FORMS = _IRREGULAR | _OTHERS
 _PAST = frozenset(
     word
     for word, base in _IRREGULAR.items()
-    if not word.endswith(("ing", "ion", "ed")) and word not in (f"{base}s", f"{base}es")
+    if not word.endswith(("ing", "ed")) and word not in (f"{base}s", f"{base}es")
 ) | {"cut", "shut", "hit", "hurt", "split"}
+_UNCHANGED = frozenset(["come", "become", "run"])  # participles that are also present forms
 
 
 def is_past(word: str) -> bool:
@@ -77,11 +85,18 @@ def is_past(word: str) -> bool:
     return word.endswith("ed") and len(word) > 4 and not is_noun
 
 
+def is_participle(tokens: list[str], place: int) -> bool:
+    """Return whether a word is a past form; of "come" that is said by "have" before it."""
+    if tokens[place] in _UNCHANGED:
+        return tokens[place - 1 : place] in (["have"], ["has"], ["had"])
+    return is_past(tokens[place])
+
+
 @functools.lru_cache(maxsize=8192)
 def stem_of(word: str) -> str:
     """Return a word without its ending."""
-    if word in _IRREGULAR:
-        return _root(_IRREGULAR[word])
+    if word in _FORMS:
+        return _root(_FORMS[word])
     if word.endswith("ss"):
         return word
     for ending in ("ing", "ied", "ed", "es", "s"):

@@ -23,8 +23,19 @@ _WISHING_WORDS = "i we please to but and rather better prefer like decided"  # b
 _WISH_WORDS = "want wants need please would like with"
 _ENDING_STEMS = "cancel end stop quit terminat return rid"  # what ends what else a text names
 _STOP_WORDS = "stop undo lift withdraw revoke reverse ignore"
+_OPENING_WORDS = "and that so sure think as since know luckily fortunately"  # before a clause
+_PHRASE_WORDS = """
+a an the my our your his her its their this that these those some any such very really too so much
+many more only just still already again now also even
+"""
+_PLACED_WORDS = "on in at with the my our your a an"  # between "is" and what it is at
+_NOT_GOT_WORDS = """
+to into in on off out through up at by with from over around why what how when where which rid
+"""
+_MODAL_WORDS = "to can could may might should shall would will must do does did not"
 _BARE_WORDS = "please do not no way but so it that this"  # "please do not": of the sentence before
-NEGATORS = frozenset(["not", "no", "without"])
+NOBODY = frozenset(["nobody", "nothing"])  # deny a verb where they are its subject
+NEGATORS = frozenset(["not", "no", "without"]) | NOBODY
 WISHING = frozenset([None, ",", ".", *_WISHING_WORDS.split()])
 ASKED = (["you"], ["i"], ["we"])
 SELF = frozenset(["i", "we"])
@@ -40,6 +51,12 @@ WISH = frozenset(_WISH_WORDS.split())
 ENDING = frozenset(_ENDING_STEMS.split())
 STOP = frozenset(_STOP_WORDS.split())
 BARE = frozenset(_BARE_WORDS.split())
+OPENING = frozenset([None, *_OPENING_WORDS.split()])
+PHRASE = frozenset(_PHRASE_WORDS.split())  # before a noun
+PLACED = frozenset(_PLACED_WORDS.split())
+NOT_GOT = frozenset(_NOT_GOT_WORDS.split())  # behind "get" where nothing is received
+HAVING = frozenset(["have", "has", "had", "got", "received"])
+MODALS = frozenset(_MODAL_WORDS.split())
 ABLE = frozenset(["can", "could"])
 ENDS = frozenset([".", ",", ";", ":", "!", "?", "but", "because", "although", "instead", "however"])
 SENTENCE_ENDS = frozenset([".", "!", "?"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from rejoinder.text.signs.inflections import english_stems, stem_of
+from rejoinder.text.signs.inflections import english_stems, is_past, stem_of
 from rejoinder.text.signs.lexicon import (
     BE,
     ENDING,
     ENDS,
     ENTERED,
     NEGATORS,
+    NOT_GOT,
     ON_OFF,
     SKIPPED,
     SWITCHED,
@@ -28,9 +29,17 @@ add / remove delete erase
 open / close shut
 find / lose
 connect / disconnect
-succeed / fail
+succeed success successful / fail
 early / late
+love adore / dislike detest
+happy glad cheerful / sad
+clever smart intelligent / stupid dumb
+help helpful /
+arrive come get receive reach /
 """
+QUALITIES = frozenset(["happy", "clever"])  # poles that count only where something is so
+ARRIVAL = "arriv"  # a verb of any thing: see what else a text names
+_GET = "get"
 _LEAST_REST = 4  # letters of a word behind "un"
 
 
@@ -39,7 +48,21 @@ def has_content(tokens: list[str], place: int) -> bool:
     token = tokens[place]
     if token in ON_OFF:
         return _is_switch(tokens, place)
+    if token == _GET:
+        return _is_not_got(tokens, place)
     return token not in SKIPPED and token not in ENDS and token not in NEGATORS
+
+
+def _is_not_got(tokens: list[str], place: int) -> bool:
+    """Return whether "get" says that something did not arrive: "I did not get it"."""
+    return place > 0 and tokens[place - 1] == "not" and _is_received(tokens, place)
+
+
+def _is_received(tokens: list[str], place: int) -> bool:
+    """Return whether something is got: not "get into it", "get back to me", "get stolen"."""
+    following = tokens[place + 1 : place + 3]
+    is_other = following == ["back", "to"] or not NOT_GOT.isdisjoint(following[:1])
+    return not is_other and not any(is_past(token) for token in following[:1])
 
 
 def _is_switch(tokens: list[str], place: int) -> bool:
@@ -68,6 +91,10 @@ def pole_of(tokens: list[str], place: int) -> tuple[str, bool]:
     if stem in SWITCHED:
         state = next((each for each in near if each in ON_OFF), None)
         return (stem, False) if state is None else (switch, state == "off")
+    if stem == _GET and not _is_received(tokens, place):
+        return stem, False
+    if stem == "pay" and "back" in near[:4]:
+        return ARRIVAL, False
     if stem in ENTERED:
         return stem, "off" in near or near[:1] == ["out"]
     return _pole_of_word(word)

@@ -10,7 +10,9 @@ class Sign(Enum):
     """What a text says of a word."""
 
     OPEN = "asked, or denied in a way that says little of what is wanted"
+    OFFERED = "asked for as an offer: whether there is one"
     WISHED = "to be done, or named"
+    HAD = "is had, or was got"
     SO = "is so, or was done"
     UNWISHED = "not to be done"
     NOT_SO = "is not so, or was not done"

@@ -19,6 +19,11 @@ _PHRASES = (
     (search_pattern(r"\bunder no circumstances?\b"), "not"),
     (search_pattern(r"\bnot (?:you|u) dare\b"), "not"),
     (search_pattern(r"\bafter all\b"), ""),
+    (search_pattern(r"\b(?:no[ -]one|none of (?:them|us|you))\b"), "nobody"),
+    (search_pattern(r"\bnone of (?=(?:the|my|our|your|his|her|their|these|those)\b)"), "no "),
+    (search_pattern(r"\b(?:went|gone) through\b"), "succeeded"),
+    (search_pattern(r"\b(?:go|goes) through\b"), "succeed"),
+    (search_pattern(r"\bgoing through\b"), "succeeding"),
 )
 _SHORT = {"m": "am", "re": "are", "ve": "have", "ll": "will", "d": "would"}  # behind an apostrophe
 _VERBS = {"ai": "is", "ca": "can", "wo": "will"}  # before "n't"
@@ -31,6 +36,7 @@ cannot: can not
 login: log in
 logout: log out
 never: not
+u: you
 """)
 
 
