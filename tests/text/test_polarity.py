@@ -377,6 +377,9 @@ DEPOSIT = ["My deposit has arrived", "I got the deposit back"]
         ("the voucher didn't reach me", "I got the voucher"),
         ("no deposit has arrived", "my deposit has arrived"),
         ("my parcel hasn't come", "my parcel has come"),
+        ("nobody sent me the report", "I have received the report"),
+        ("you never gave us our money back", "we got our money back"),
+        ("they did not bring me the key", "I got the key"),
         ("the deposit isn't on my account yet", "The deposit is on my account again"),
     ],
 )
@@ -399,6 +402,9 @@ def test_what_did_not_come_is_the_opposite_of_what_came(text, other):
         ("I don't get what the fee is for", "I got a fee"),
         ("my parcel never came", "my parcel got lost"),
         ("you never got back to me", "I got the deposit back"),
+        ("I got a mail that it was delivered but no parcel", "my parcel has not arrived"),
+        ("please don't send me ads", "I got a report"),
+        ("I did not give you my card", "I got my card"),
         ("I haven't received my refund", "I received a mail that my refund is on its way"),
         ("I have to come to the desk", "my card did not come"),
         ("my name is not on the card", "I am at the desk with my card"),
@@ -495,6 +501,7 @@ def test_what_one_has_is_no_opposite_of_a_wish(text, other):
         ("I don't need a helmet", "Are helmets included?"),
         ("no child seat please", "Do you have child seats?"),
         ("please, no onions", "can I have onions on it"),
+        ("no baby bed please, he sleeps with us", "do you have a baby bed"),
         ("No gift wrap, thanks", "do you offer gift wrap"),
         ("I don't want a personal trainer", "Do you have personal trainers?"),
         ("I no longer need a parking space", "is there a parking space"),
@@ -532,6 +539,10 @@ def test_who_wants_no_offer_does_not_ask_for_it(text, other):
         ("no helmet?", "do you have helmets"),
         ("no answer yet", "do you have an answer"),
         ("no deposit on my account, please help", "is there a deposit"),
+        ("I don't want to be charged for a return", "do you charge for a return"),
+        ("I don't want you to share my data", "do you share my data"),
+        ("I don't want any fees", "are there fees"),
+        ("there should be no extra fee", "is there an extra fee"),
     ],
 )
 def test_questions_and_lacks_are_no_unwished_offers(text, other):

@@ -27,6 +27,7 @@ _OPPOSITES = frozenset(
         (Sign.OFFERED, Sign.UNWISHED),
     )
 )
+_GOT = {Sign.SO: Sign.HAD, Sign.NOT_SO: Sign.NOT_SO}  # of the thing, by the sign of its arrival
 _OF_QUESTIONS = (Sign.OPEN, Sign.OFFERED)
 _SAME_OF_POLES = frozenset(
     frozenset(pair) for pair in ((Sign.WISHED, Sign.UNWISHED), (Sign.SO, Sign.NOT_SO))
@@ -80,10 +81,13 @@ def _of_one_thing(own: Mapping[str, Said], theirs: Mapping[str, Said]) -> bool:
 
 
 def _things(said: Mapping[str, Said]) -> set[str]:
-    """Return what may have arrived: what was got or not, or else all that something is said of."""
+    """Return what arrived or not: what somebody got, did not get, or else all that is named."""
+    sign = said[ARRIVAL].sign
     signs = {word: each.sign for word, each in said.items() if word != ARRIVAL}
-    got = {word for word, sign in signs.items() if sign in (Sign.HAD, Sign.NOT_SO)}
-    return got or {word for word, sign in signs.items() if sign is not Sign.OPEN}
+    if sign not in _GOT:
+        return set(signs)
+    got = {word for word, each in signs.items() if each is _GOT[sign]}
+    return got or {word for word, each in signs.items() if each is not Sign.OPEN}
 
 
 def _clash(own: Said, other: Said) -> bool:

@@ -36,7 +36,7 @@ from rejoinder.text.signs.sign import Sign
 
 _WANTING = frozenset(["want", "need", "wish", "ask", "intend", "plan"])  # stems
 _THANKS = frozenset(["please", "thanks", "thank"])
-_AFTER_THANKS = frozenset([None, ".", "!", "you"])
+_AFTER_THANKS = frozenset([None, ".", "!", ",", "you"])
 _LISTED = frozenset(["more", "and", "or"])
 _FINITE = frozenset(["is", "are", "was", "were", "has", "have", "had"])
 

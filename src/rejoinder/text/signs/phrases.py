@@ -7,6 +7,10 @@ from rejoinder.text.signs.lexicon import ENDS, HAVING, MODALS, PHRASE, SKIPPED, 
 from rejoinder.text.signs.poles import has_content
 from rejoinder.text.signs.sign import Sign
 
+# Who does not want a fee asks for the same reply as who asks whether there is one: stems.
+_BURDENS = frozenset(
+    ["charg", "fee", "cost", "surcharg", "penalty", "shar", "track", "record", "requir"]
+)
 _INCLUDED = frozenset(["included", "available", "possible", "provided", "offered"])
 
 
@@ -70,9 +74,13 @@ def _done_by_you(tokens: list[str]) -> set[int]:
     if verb == "have":
         return _phrase_from(tokens, place + 1)
     is_verb = verb not in SKIPPED | THOUGHT and stem_of(verb) not in UNSURE
-    return {place} | _phrase_from(tokens, place + 1) if is_verb and verb else set()
+    if not (is_verb and verb) or stem_of(verb) in _BURDENS:
+        return set()
+    return {place} | _phrase_from(tokens, place + 1)
 
 
 def _phrase_from(tokens: list[str], start: int) -> set[int]:
     phrase = noun_phrase(tokens, start)
-    return set() if phrase and is_participle(tokens, phrase[0]) else set(phrase)
+    if not phrase or is_participle(tokens, phrase[0]):
+        return set()
+    return set() if stem_of(tokens[phrase[-1]]) in _BURDENS else set(phrase)

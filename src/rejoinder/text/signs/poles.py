@@ -40,6 +40,8 @@ arrive come get receive reach /
 QUALITIES = frozenset(["happy", "clever"])  # poles that count only where something is so
 ARRIVAL = "arriv"  # a verb of any thing: see what else a text names
 _GET = "get"
+_GIVEN = frozenset(["send", "giv", "bring"])
+_TO_ME = frozenset(["me", "us"])
 _LEAST_REST = 4  # letters of a word behind "un"
 
 
@@ -93,11 +95,15 @@ def pole_of(tokens: list[str], place: int) -> tuple[str, bool]:
         return (stem, False) if state is None else (switch, state == "off")
     if stem == _GET and not _is_received(tokens, place):
         return stem, False
-    if stem == "pay" and "back" in near[:4]:
-        return ARRIVAL, False
     if stem in ENTERED:
         return stem, "off" in near or near[:1] == ["out"]
-    return _pole_of_word(word)
+    return (ARRIVAL, False) if _is_given(stem, near) else _pole_of_word(word)
+
+
+def _is_given(stem: str, following: list[str]) -> bool:
+    """Return whether something is given to who writes: "send me", "pay it back"."""
+    is_sent = stem in _GIVEN and not _TO_ME.isdisjoint(following[:1])
+    return is_sent or (stem == "pay" and "back" in following[:4])
 
 
 @functools.lru_cache(maxsize=8192)
