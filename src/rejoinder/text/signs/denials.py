@@ -37,7 +37,11 @@ from rejoinder.text.signs.sign import Sign
 _WANTING = frozenset(["want", "need", "wish", "ask", "intend", "plan"])  # stems
 _THANKS = frozenset(["please", "thanks", "thank"])
 _AFTER_THANKS = frozenset([None, ".", "!", ",", "you"])
-_LISTED = frozenset(["more", "and", "or"])
+_LISTED = frozenset(
+    ["more", "and", "or", "for", "me", "us", "him", "her", "them", "my", "our", "the", "needed"]
+)
+_NEEDED = frozenset(["needed", "necessary", "required"])
+_NEEDING_NOTHING = frozenset(["it", "you"])  # "you do not need to"
 _FINITE = frozenset(["is", "are", "was", "were", "has", "have", "had"])
 
 
@@ -131,7 +135,7 @@ def _denial_by_nobody(tokens: list[str], place: int) -> Sign:
 
 
 def _is_declined(tokens: list[str], place: int) -> bool:
-    """Return whether a sentence is "no child seat please" or "no milk, thanks"."""
+    """Return whether a sentence is "no child seat please", "no milk, thanks", "no bag needed"."""
     if not _opens_clause(tokens, place):
         return False
     end = place + 1
@@ -140,7 +144,7 @@ def _is_declined(tokens: list[str], place: int) -> bool:
             break
         end += 1
     thanks, *rest = [*itertools.dropwhile(lambda each: each == ",", tokens[end:]), None][:2]
-    return thanks in _THANKS and _AFTER_THANKS.issuperset(rest)
+    return tokens[end - 1] in _NEEDED or (thanks in _THANKS and _AFTER_THANKS.issuperset(rest))
 
 
 def _is_subject(tokens: list[str], place: int) -> bool:
@@ -165,7 +169,8 @@ def _denial_by_not(tokens: list[str], place: int, before: list[str]) -> Sign:
     elif not BE.isdisjoint(before):
         is_wish = subject in SELF and bool(following) and following[0].endswith("ing")
     else:
-        is_wish = subject in WISHING
+        is_needless = following[:1] in (["need"], ["want"]) and following[1:] != ["to"]
+        is_wish = subject in WISHING or (is_needless and subject not in _NEEDING_NOTHING)
     return Sign.UNWISHED if is_wish else Sign.NOT_SO
 
 
