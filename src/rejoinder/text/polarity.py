@@ -3,7 +3,8 @@
 Encoders put both side by side. Here each content word gets a `Sign` and a pole. Texts oppose each
 other in a word that they share: where one wishes that it is not done, or says that it is not so, or
 where both say the same of two poles ("turn on", "disable"). That something was not done ("it does
-not turn on") is the opposite of what was done, but not of a wish.
+not turn on") is the opposite of what was done, but not of a wish. A question opposes nothing, but
+for one that asks for an offer ("do you have helmets"): it is the opposite of "no helmet please".
 """
 
 from __future__ import annotations
@@ -83,11 +84,11 @@ def _of_one_thing(own: Mapping[str, Said], theirs: Mapping[str, Said]) -> bool:
 def _things(said: Mapping[str, Said]) -> set[str]:
     """Return what arrived or not: what somebody got, did not get, or else all that is named."""
     sign = said[ARRIVAL].sign
-    signs = {word: each.sign for word, each in said.items() if word != ARRIVAL}
+    others = {word: each.sign for word, each in said.items() if word != ARRIVAL}
     if sign not in _GOT:
-        return set(signs)
-    got = {word for word, each in signs.items() if each is _GOT[sign]}
-    return got or {word for word, each in signs.items() if each is not Sign.OPEN}
+        return set(others)
+    got = {word for word, each in others.items() if each is _GOT[sign]}
+    return got or {word for word, each in others.items() if each is not Sign.OPEN}
 
 
 def _clash(own: Said, other: Said) -> bool:
