@@ -80,3 +80,21 @@ def test_an_index_is_silent_where_only_the_opposite_fits(tmp_path):
     assert len(every) == 4
     [[best, *_]] = index.search([["Never track my package. Please send it back."]], 4)
     assert best.text == list(TOPICS)[2]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 25])
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("never track my package", "denied"),
+        ("Hello there. Never track my package!", "denied"),
+        ("never juggle", None),
+        ("the cat is not asleep", None),
+    ],
+)
+def test_the_reason_of_a_silence_does_not_depend_on_the_number_of_replies(tmp_path, k, message, reason):
+    index = Index.build(WordEncoder(), faq(slice(1, 3)), tmp_path / "index")
+    assert reason is None or index.search([[message]], k) == [[]]
+    for options in (SearchOptions(k=k), SearchOptions(k=k, diversity=0.5), SearchOptions(k=k, hybrid=0.1)):
+        assert index.silence([message], options) == reason
+    assert index.silence([message], SearchOptions(k=k, minimum_score=1000)) is None

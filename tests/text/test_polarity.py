@@ -356,3 +356,239 @@ def test_a_sentence_that_only_denies():
     for text in ("Please don't call. How do I pay?", "How do I pay? I do not know.", "Please don't.", ""):
         assert not denies_a_sentence(text)
     assert not denies_a_sentence("Call me. Don't! " * MOST_WORDS)
+
+
+DEPOSIT = ["My deposit has arrived", "I got the deposit back"]
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I didn't get the deposit back", "I got the deposit back"),
+        ("I haven't got my money back", "we got our money back"),
+        ("I haven't got it back yet", "I got the deposit back"),
+        ("the deposit never came back", "the deposit came back"),
+        ("the deposit never came back", "I got the deposit back"),
+        ("it hasn't been paid back", "I have received it back"),
+        ("you have not paid the fee back to me", "the fee was paid back"),
+        ("My parcel didn't come", "my parcel has arrived"),
+        ("I never got the invoice", "I received the invoice"),
+        ("I did not get a password by mail", "I got a password by mail"),
+        ("the voucher didn't reach me", "I got the voucher"),
+        ("no deposit has arrived", "my deposit has arrived"),
+        ("my parcel hasn't come", "my parcel has come"),
+        ("nobody sent me the report", "I have received the report"),
+        ("you never gave us our money back", "we got our money back"),
+        ("they did not bring me the key", "I got the key"),
+        ("the deposit isn't on my account yet", "The deposit is on my account again"),
+    ],
+)
+def test_what_did_not_come_is_the_opposite_of_what_came(text, other):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("my parcel didn't arrive", "I got an error message"),
+        ("I never received a key", "I got a parking ticket"),
+        ("I didn't get my parcel", "I got the wrong parcel"),
+        ("I did not get an answer", "how do I get an answer"),
+        ("I haven't received my refund", "when will I get my refund"),
+        ("I didn't get the lamp back", "I sent the lamp back"),
+        ("my card didn't come", "can I come by with my card"),
+        ("I did not get into my account", "I want to get into my account"),
+        ("I don't get what the fee is for", "I got a fee"),
+        ("my parcel never came", "my parcel got lost"),
+        ("you never got back to me", "I got the deposit back"),
+        ("I got a mail that it was delivered but no parcel", "my parcel has not arrived"),
+        ("please don't send me ads", "I got a report"),
+        ("I did not give you my card", "I got my card"),
+        ("I haven't received my refund", "I received a mail that my refund is on its way"),
+        ("I have to come to the desk", "my card did not come"),
+        ("my name is not on the card", "I am at the desk with my card"),
+    ],
+)
+def test_what_did_not_come_is_no_opposite_of_another_thing(text, other):
+    assert opposed(text, [other]) is None
+    assert opposed(other, [text]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("nobody stole the bike, it was just moved", "the bike was stolen"),
+        ("no one stole the bike", "The bike was stolen"),
+        ("no-one broke the window", "the window was broken"),
+        ("none of them declined my card", "my card was declined"),
+        ("none of the lamps is broken", "the lamp is broken"),
+        ("nothing is broken", "the lamp is broken"),
+        ("I am sure that nobody opened the parcel", "the parcel was opened"),
+        ("nobody wants to cancel", "cancel my order"),
+        ("nobody asked you to cancel the order", "cancel my order"),
+        ("none of us wishes to cancel it", "cancel my order"),
+        ("nobody should call me", "call me back"),
+    ],
+)
+def test_nobody_denies_a_verb(text, other):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("nobody cancels my order", "cancel my order"),
+        ("nobody can cancel my order", "cancel my order"),
+        ("nobody knows why my card was declined", "my card was declined"),
+        ("why did nobody tell me that my card was declined", "my card was declined"),
+        ("nobody helps me, my lamp is broken", "the lamp is broken"),
+        ("I have nothing to do", "I do it"),
+        ("nothing helps, the lamp is broken", "the lamp is broken"),
+        ("there is nobody who called me back", "please call me back"),
+        ("none", "cancel my order"),
+        ("nothing", "cancel my order"),
+        ("you know nothing", "you know a lot"),
+        ("nobody told me how to cancel", "how do I cancel"),
+    ],
+)
+def test_nobody_denies_no_wish(text, other):
+    assert opposed(text, [other]) is None
+    assert opposed(other, [text]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("The tyre isn't flat, it only looks like it", "I have a flat tyre"),
+        ("I don't have a flat tyre", "I have a flat tyre"),
+        ("I don't have a fever", "I have a fever"),
+        ("I have no fever", "I've got a fever"),
+        ("we haven't got any mice", "we've got mice"),
+        ("she hasn't a dog", "she has a dog"),
+        ("I don't have a booking", "I have a booking"),
+        ("there is no leak", "we have a leak"),
+    ],
+)
+def test_what_one_has_is_so(text, other):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I don't have a receipt", "do I have to show a receipt"),
+        ("I don't have an account", "I want to have an account"),
+        ("my room is not clean", "I want a clean room"),
+        ("I do not want my booking any more", "I have a booking and want to cancel it"),
+        ("the payment was not made", "I have to make a payment"),
+        ("I don't have my card", "I have lost my card"),
+        ("I don't have the app", "I have a question about the app"),
+    ],
+)
+def test_what_one_has_is_no_opposite_of_a_wish(text, other):
+    assert opposed(text, [other]) is None
+    assert opposed(other, [text]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("I don't need a helmet", "Do I get a helmet?"),
+        ("we do not want helmets", "Do you have helmets for children?"),
+        ("I don't need a helmet", "Are helmets included?"),
+        ("no child seat please", "Do you have child seats?"),
+        ("please, no onions", "can I have onions on it"),
+        ("my son doesn't need a helmet", "do you have helmets"),
+        ("he does not want extra cheese", "is there extra cheese"),
+        ("no helmet for my son please", "do you have helmets"),
+        ("no helmet needed", "do you have helmets"),
+        ("no bag necessary, thanks", "do you have a bag"),
+        ("no baby bed please, he sleeps with us", "do you have a baby bed"),
+        ("No gift wrap, thanks", "do you offer gift wrap"),
+        ("I don't want a personal trainer", "Do you have personal trainers?"),
+        ("I no longer need a parking space", "is there a parking space"),
+        ("we don't want the bikes delivered to our hotel", "Do you deliver bikes?"),
+        ("please do not deliver it", "do you deliver on Sundays"),
+        ("I don't want an upgrade", "could we get an upgrade"),
+        ("we don't need a cot", "Have you got a cot?"),
+        ("I don't wish to have a seat at the window", "can I get a seat at the window"),
+    ],
+)
+def test_who_wants_no_offer_does_not_ask_for_it(text, other):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("don't you deliver?", "do you deliver"),
+        ("why don't you deliver", "do you deliver"),
+        ("can't you deliver it", "do you deliver"),
+        ("you don't deliver?", "do you deliver"),
+        ("don't you have helmets", "do you have helmets"),
+        ("I don't have a helmet", "do you have helmets"),
+        ("there are no helmets", "do you have helmets"),
+        ("I don't know whether you have helmets", "do you have helmets"),
+        ("I don't want to bring my own helmet", "do you have helmets"),
+        ("I did not find a helmet", "do you have helmets"),
+        ("I don't need a helmet, do you have child seats", "do you have child seats"),
+        ("my order was not delivered", "do you deliver"),
+        ("you did not deliver it", "do you deliver"),
+        ("I don't want to wait any longer", "do I have to wait"),
+        ("I don't want to lose my data", "will I lose my data"),
+        ("I don't want to pay a fee", "is there a price to pay"),
+        ("no helmet?", "do you have helmets"),
+        ("no answer yet", "do you have an answer"),
+        ("no deposit on my account, please help", "is there a deposit"),
+        ("it doesn't want to start", "do you have a start pack"),
+        ("you don't need a helmet?", "do you have helmets"),
+        ("no helmet was in the box, please send one", "do you have helmets"),
+        ("I don't want to be charged for a return", "do you charge for a return"),
+        ("I don't want you to share my data", "do you share my data"),
+        ("I don't want any fees", "are there fees"),
+        ("there should be no extra fee", "is there an extra fee"),
+    ],
+)
+def test_questions_and_lacks_are_no_unwished_offers(text, other):
+    assert opposed(text, [other]) is None
+    assert opposed(other, [text]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "same"),
+    [
+        ("The payment wasn't successful", "My payment went through", "My payment failed"),
+        ("the upload did not go through", "the upload succeeded", "the upload failed"),
+        ("the transfer was unsuccessful", "the transfer was a success", "the transfer did not go through"),
+        ("my payment didn't fail", "my payment failed", "my payment went through"),
+        ("I hate you", "I love you", "I do not love you"),
+        ("That didn't help", "That was helpful", "it does not help"),
+        ("I'm not sad at all", "I am sad", "I am happy"),
+        ("I am not happy today", "I am happy", "I am sad"),
+        ("you are not clever", "You are clever", "You are stupid"),
+        ("you're not stupid", "You are stupid", "You are so smart"),
+        ("you aren't dumb", "you are dumb", "you are intelligent"),
+    ],
+)
+def test_adjectives_of_two_poles(text, other, same):
+    assert opposed(text, [other]) == other
+    assert opposed(other, [text]) == text
+    assert opposed(text, [same]) is None
+    assert opposed(text, [same, other]) is None
+
+
+@pytest.mark.parametrize("not_so", ["you are not", "you're not", "you aren't", "u are not", "you\u2019re not"])
+def test_a_contraction_says_the_same(not_so):
+    assert agrees_by_poles(f"{not_so} stupid", ["you are clever"])
+    assert agrees_by_poles(f"{not_so} clever", ["hello", "you are stupid"])
+    assert not agrees_by_poles(f"{not_so} clever", ["you are clever"])
+
+
+def test_a_single_word_of_the_other_pole_says_the_same():
+    assert agrees_by_poles("I'm not sad at all", ["I am happy"])
+    assert not agrees_by_poles("I'm not sad about the refund", ["I am happy"])
+    assert not agrees_by_poles("I'm not sad", ["I am happy about the refund"])

@@ -63,15 +63,15 @@ def push_back(
     return sorted(kept, key=lambda reply: -reply.score)[: options.k]
 
 
-def is_denied(replies: Sequence[Reply], minimum_score: float) -> bool:
-    """Return whether the nearest of the replies to a message answers the opposite.
+def is_denied(replies: Sequence[Reply], texts: Sequence[str], minimum_score: float) -> bool:
+    """Return whether the first of replies, none pushed back, answers the opposite of a message.
 
-    If it did not, its score would reach `minimum_score`.
+    Its score has to reach `minimum_score`: it would be given if it did not oppose the message.
     """
-    nearest = max(replies, key=lambda reply: reply.score + reply.lost, default=None)
-    if nearest is None or not nearest.opposes:
+    nearest = next(iter(replies), None)
+    if nearest is None or nearest.score < minimum_score:
         return False
-    return nearest.score + nearest.lost >= minimum_score
+    return opposing(nearest, texts) is not None
 
 
 def _is_unanswered(replies: Sequence[Reply]) -> bool:

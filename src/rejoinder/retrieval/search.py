@@ -145,8 +145,13 @@ class Searcher(Searchable, Described):
         )
         return self._find(queries, options or SearchOptions())
 
-    def _find(self, queries: Queries, options: SearchOptions) -> list[list[Reply]]:
-        """Return replies to each conversation; ask for more candidates until k may be given."""
+    def _find(
+        self, queries: Queries, options: SearchOptions, *, keeps_opposites: bool = False
+    ) -> list[list[Reply]]:
+        """Return replies to each conversation; ask for more candidates until k may be given.
+
+        Those that answer the opposite of a message are pushed back, if not `keeps_opposites`.
+        """
         if options.rerank or options.minimum_confidence is not None:
             raise InputError(
                 "an index alone has no slow ranker and no calibration; "
@@ -174,7 +179,9 @@ class Searcher(Searchable, Described):
             short = []
             for i in left:
                 own = [next(found) for _ in queries.rows[i]]
-                chosen = self._choose(own, filtered, queries, i, wanted, options, familiarity)
+                chosen = self._choose(
+                    own, filtered, queries, i, wanted, options, familiarity, keeps_opposites
+                )
                 if chosen is None:
                     short.append(i)
                 else:
@@ -215,6 +222,7 @@ class Searcher(Searchable, Described):
         wanted: int,
         options: SearchOptions,
         familiarity: Familiarity | None,
+        keeps_opposites: bool,
     ) -> list[Reply] | None:
         """Return the replies to a conversation of what its parts found; None: more are needed."""
         texts = part_texts(queries, conversation)
@@ -239,7 +247,7 @@ class Searcher(Searchable, Described):
         replies = choose(pool=options.pool)
         if replies is None:
             return None
-        if not any(opposing(reply, texts) for reply in replies):
+        if keeps_opposites or not any(opposing(reply, texts) for reply in replies):
             return replies if options.diversity else best_first(replies)
         more = replies if options.diversity else choose(pool=OPPOSITES * options.pool)
         return None if more is None else push_back(more, texts, options)
@@ -277,12 +285,15 @@ class Searcher(Searchable, Described):
             return "language"
         if not takes_side(message.text):
             return None
-        nearest = replace(given, minimum_score=ANY_SCORE, minimum_confidence=None, rerank=0)
-        [replies] = self.find([context], nearest)
+        # The nearest before opposites are pushed back: behind `k` others it would not be seen.
+        nearest = replace(given, k=1, minimum_score=ANY_SCORE, minimum_confidence=None, rerank=0)
+        queries = encode(self._model(), [context], nearest, self.spelling())
+        [replies] = self._find(queries, nearest, keeps_opposites=True)
         lowest = given.minimum_score
         if lowest is None and self.manifest.head is not None:
             lowest = self.manifest.head.minimum_score
-        return "denied" if is_denied(replies, ANY_SCORE if lowest is None else lowest) else None
+        lowest = ANY_SCORE if lowest is None else lowest
+        return "denied" if is_denied(replies, queries.inputs, lowest) else None
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""

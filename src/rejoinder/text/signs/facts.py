@@ -1,0 +1,63 @@
+"""Words of what is so, or was done: "is broken", "arrived", "my tooth hurts"."""
+
+from __future__ import annotations
+
+import itertools
+
+from rejoinder.text.signs.inflections import is_participle, stem_of
+from rejoinder.text.signs.lexicon import (
+    AUXILIARIES,
+    BE,
+    CLAUSES,
+    DETERMINERS,
+    ENDS,
+    PLACED,
+    PRONOUNS,
+    SEEMING,
+    SKIPPED,
+    WANTED,
+)
+
+
+def is_so(tokens: list[str], place: int) -> bool:
+    """Return whether a word is said to be so, or done."""
+    start = place
+    while start and tokens[start - 1] in PLACED:  # "is on my account"
+        start -= 1
+    if not BE.isdisjoint({*tokens[max(0, place - 2) : place], *tokens[max(0, start - 1) : start]}):
+        return True
+    is_done = is_participle(tokens, place) and not _is_to_be_done(tokens, place)
+    return is_done or _is_present(tokens, place)
+
+
+def _is_to_be_done(tokens: list[str], place: int) -> bool:
+    """Return whether a participle is wished: "to be cancelled", "I need it cancelled"."""
+    before = tokens[max(0, place - 4) : place]
+    is_seen = any(stem_of(token) in SEEMING for token in before)  # "it seems to be cancelled"
+    return _is_caused(before) or (before[-1:] == ["be"] and not is_seen)
+
+
+def _is_caused(before: list[str]) -> bool:
+    """Return whether the words before a participle wish it: "I need it cancelled"."""
+    for one, other in reversed(list(itertools.pairwise(before))):
+        if one in WANTED or one == "get":
+            return True
+        if other == "to" or other in CLAUSES:  # "I want the order you cancelled"
+            return False
+    return False
+
+
+def _is_present(tokens: list[str], place: int) -> bool:
+    """Return whether a word ends in the s of a verb behind its subject: "my tooth hurts".
+
+    Plural nouns look alike: so the subject opens a clause, and no other verb follows.
+    """
+    word = tokens[place]
+    following = tokens[place + 1 : place + 2]
+    if not word.endswith("s") or word.endswith("ss") or not AUXILIARIES.isdisjoint(following):
+        return False
+    clause = [*itertools.takewhile(lambda token: token not in ENDS, reversed(tokens[:place]))]
+    nouns = clause[:-1]
+    is_named = 1 <= len(nouns) <= 2 and clause[-1] in DETERMINERS
+    is_named = is_named and SKIPPED.isdisjoint({*nouns} - {"back"})  # "my back aches"
+    return is_named or not PRONOUNS.isdisjoint(clause[:1])

@@ -1,0 +1,61 @@
+"""Signs of all content words of a text."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+
+from rejoinder.text.signs.denials import bare_denials, denied_places
+from rejoinder.text.signs.facts import is_so
+from rejoinder.text.signs.lexicon import ASKED, ENDING, ENDS, QUESTION, TIME_WORDS
+from rejoinder.text.signs.phrases import had_places, offered_places
+from rejoinder.text.signs.poles import QUALITIES, has_content, pole_of
+from rejoinder.text.signs.sign import Said, Sign
+from rejoinder.text.signs.tokens import tokenize
+
+MOST_WORDS = 60  # of a text; a longer one is not a plain statement
+TIMES = "before"  # stands for before and, the other pole, after
+
+
+@functools.lru_cache(maxsize=8192)
+def signs(text: str) -> Mapping[str, Said]:
+    """Return what a text says of each of its content words."""
+    tokens = tokenize(text)
+    found: dict[str, Said] = {}
+    if len(tokens) > MOST_WORDS:
+        return found
+    is_asked = _is_asked(tokens) and not bare_denials(tokens)
+    denied = denied_places(tokens)
+    known = had_places(tokens) | denied
+    offered = offered_places(tokens) - denied.keys() if is_asked else set()
+    for place in range(len(tokens)):
+        if not has_content(tokens, place):
+            continue
+        word, is_other = pole_of(tokens, place)
+        sign = known.get(place) or (Sign.SO if is_so(tokens, place) else Sign.WISHED)
+        if is_asked or (word in QUALITIES and sign is Sign.WISHED):
+            sign = Sign.OFFERED if place in offered else Sign.OPEN
+        if word not in found or not found[word].sign.is_denial:
+            found[word] = Said(sign, is_other)
+    _open_what_is_ended(found)
+    times = {one for one, other in itertools.pairwise(tokens) if other not in ENDS} & TIME_WORDS
+    if len(times) == 1:
+        found[TIMES] = Said(Sign.WISHED, "after" in times)
+    return found
+
+
+def _open_what_is_ended(found: dict[str, Said]) -> None:
+    """Say nothing of the other words beside an end: who cancels an order may want it or not."""
+    ends = {word for word, said in found.items() if said.is_other or word in ENDING}
+    if all(found[word].sign is Sign.UNWISHED for word in ends):
+        return
+    for word, said in found.items():
+        if said.sign in (Sign.WISHED, Sign.HAD) and word not in ends:
+            found[word] = Said(Sign.OPEN)
+
+
+def _is_asked(tokens: list[str]) -> bool:
+    """Return whether a text asks whether something is so."""
+    is_asked_of = tokens[:1] == ["do"] and tokens[1:2] in ASKED
+    return is_asked_of or (bool(tokens) and tokens[0] in QUESTION)
