@@ -93,6 +93,7 @@ def test_a_question_within_a_sentence_is_read_alone_too():
         ("Good morning, is the pool warm", ["is the pool warm"]),
         ("Hello. The lamp is broken.", ["The lamp is broken."]),
         ("Hi! The lamp came. It is broken. Thanks a lot.", ["The lamp came. It is broken.", "The lamp came.", "It is broken."]),
+        ("Today, is the pool warm", ["Today, is the pool warm", "is the pool warm"]),
         ("Is it open today? Cheers, Bob", ["Is it open today?"]),
         ("Hi, I'm Bob. Is it open today?", ["Is it open today?"]),
         ("You solved my problem, thank you", ["You solved my problem, thank you", "You solved my problem"]),

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.parts import sentence_parts
-from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.replies import Reply, best_first
 from rejoinder.text.polarity import agrees_by_poles, denies_a_sentence, opposed
 
 PENALTY = 1.0
@@ -60,7 +60,7 @@ def push_back(
             lowered.append(replace(reply, score=reply.score - lost, lost=lost))
     lowest = -math.inf if options.minimum_score is None else options.minimum_score
     kept = [reply for reply in lowered if reply.score >= lowest]
-    return sorted(kept, key=lambda reply: -reply.score)[: options.k]
+    return best_first(kept, options.k)
 
 
 def is_denied(replies: Sequence[Reply], texts: Sequence[str], minimum_score: float) -> bool:

@@ -185,9 +185,15 @@ def remove_near_duplicates(
     return np.array(chosen, dtype=np.int64), replies
 
 
-def best_first(replies: Sequence[Reply]) -> list[Reply]:
-    """Return replies by their scores; equal ones stay in their order."""
-    return sorted(replies, key=lambda reply: -reply.score)
+def best_first(replies: Sequence[Reply], k: int | None = None) -> list[Reply]:
+    """Return k replies, or all, by their scores; equal ones stay in their order.
+
+    Answers to other sentences (`Reply.also`) are among them, behind a better one.
+    """
+    ordered = sorted(replies, key=lambda reply: -reply.score)
+    rest = sorted(ordered[1:], key=lambda reply: not reply.also)
+    kept = [*ordered[:1], *rest][:k]
+    return sorted(kept, key=lambda reply: -reply.score)
 
 
 def diversify(vectors: FloatArray, scores: Sequence[float], options: SearchOptions) -> list[int]:

@@ -10,7 +10,6 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,14 +24,13 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries, has_unit_vectors
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
+from rejoinder.retrieval.chooser import Chooser
 from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.familiarity import Familiarity
-from rejoinder.retrieval.familiar import join_familiar, part_texts
-from rejoinder.retrieval.opposites import is_denied, opposing, push_back
+from rejoinder.retrieval.opposites import is_denied
 from rejoinder.retrieval.options import ANY_SCORE, RERANKED, SearchOptions, Silence, Where
-from rejoinder.retrieval.parts import PartsOfIndex
 from rejoinder.retrieval.queries import Queries, encode, make_queries, read_conversations_in_parts
-from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, explain, postprocess
+from rejoinder.retrieval.replies import FilteredIndex, Reply, explain
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_model
@@ -42,7 +40,6 @@ from rejoinder.stores.store import Store
 from rejoinder.text.polarity import takes_side
 from rejoinder.text.spelling import Speller
 
-OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
 
@@ -169,6 +166,13 @@ class Searcher(Searchable, Described):
         if not filtered.count:
             return replies
         self._check_size(queries)
+        chooser = Chooser(
+            queries=queries,
+            filtered=filtered,
+            options=options,
+            familiarity=familiarity,
+            keeps_opposites=keeps_opposites,
+        )
         wanted = self._first_count(options)
         left = list(range(len(replies)))  # contexts that have too few replies so far
         while left:
@@ -179,9 +183,7 @@ class Searcher(Searchable, Described):
             short = []
             for i in left:
                 own = [next(found) for _ in queries.rows[i]]
-                chosen = self._choose(
-                    own, filtered, queries, i, wanted, options, familiarity, keeps_opposites
-                )
+                chosen = chooser.replies(i, own, wanted)
                 if chosen is None:
                     short.append(i)
                 else:
@@ -212,45 +214,6 @@ class Searcher(Searchable, Described):
             head.density_end,
             reads_english_alone=isinstance(encoder, TruncationCounter),
         )
-
-    @staticmethod
-    def _choose(
-        found: Found,
-        filtered: FilteredIndex,
-        queries: Queries,
-        conversation: int,
-        wanted: int,
-        options: SearchOptions,
-        familiarity: Familiarity | None,
-        keeps_opposites: bool,
-    ) -> list[Reply] | None:
-        """Return the replies to a conversation of what its parts found; None: more are needed."""
-        texts = part_texts(queries, conversation)
-        is_last = all(len(numbers) < wanted for numbers, _ in found)
-        joined = join_familiar(found, filtered, queries, conversation, familiarity)
-        numbers, scores = joined.numbers, joined.scores
-        if options.minimum_score is not None:
-            count = int((scores >= options.minimum_score).sum())
-            is_last = is_last or count < len(scores)
-            numbers = numbers[:count]
-            scores = scores[:count]
-        order = joined.answers_first(numbers)
-        choose = partial(
-            postprocess,
-            numbers[order],
-            scores[order],
-            PartsOfIndex(filtered, joined.parts, joined.also) if joined.parts else filtered,
-            queries.forbidden[conversation],
-            options,
-            is_last=is_last,
-        )
-        replies = choose(pool=options.pool)
-        if replies is None:
-            return None
-        if keeps_opposites or not any(opposing(reply, texts) for reply in replies):
-            return replies if options.diversity else best_first(replies)
-        more = replies if options.diversity else choose(pool=OPPOSITES * options.pool)
-        return None if more is None else push_back(more, texts, options)
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""

@@ -52,6 +52,10 @@ thank thanks thankyou thx ty cheers appreciate appreciated grateful bye goodbye 
 yeah yep ok okay great perfect fine wonderful amazing fantastic lovely
 """
 _COURTESY = frozenset([*_FUNCTION.split(), *_COURTEOUS.split(), *_OF_OTHERS.split()])
+_TIME_WORDS = """
+days today tomorrow week weekend year season holiday holidays summer winter spring autumn christmas
+"""
+_TIMES = frozenset(_TIME_WORDS.split())
 _POLITE = frozenset([*_COURTEOUS.split(), *_OF_OTHERS.split(), "ok", "okay", "so"])
 _ASKING = frozenset(_FIRST_WORDS.split())
 _PARTING = frozenset(_PARTING_WORDS.split())
@@ -102,6 +106,11 @@ _words_of_short = functools.lru_cache(maxsize=4096)(_words)
 def has_content(text: str) -> bool:
     """Return whether a text has a word that is neither courtesy nor a function word."""
     return any(word not in _COURTESY for word in words(text))
+
+
+def says_when(text: str) -> bool:
+    """Return whether a text without content names a time that may matter: "for a week now"."""
+    return not _TIMES.isdisjoint(words(text))
 
 
 def asks_again(text: str) -> bool:

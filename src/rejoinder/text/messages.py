@@ -15,7 +15,7 @@ from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
 from rejoinder.text.clauses import begins_with_courtesy, is_courtesy, without_courtesy
-from rejoinder.text.courtesy import asks, calls, has_content, words
+from rejoinder.text.courtesy import asks, calls, has_content, says_when, words
 from rejoinder.text.mails.cleaning import clean_mail
 from rejoinder.text.questions import is_question, question_clauses
 from rejoinder.text.sentences import split_sentences
@@ -106,9 +106,10 @@ def _read_alone(sentence: str) -> tuple[str, ...]:
     greeting means none of these, but "You solved my problem, thanks" does.
     """
     rest = without_courtesy(sentence)
-    is_named = has_content(sentence.replace(rest, " "))
+    courtesy = sentence.replace(rest, " ")
+    is_meant = has_content(courtesy) or says_when(courtesy) or is_courtesy(rest)
     is_asked = asks(rest) or is_question(words(rest)) or begins_with_courtesy(sentence)
-    if is_asked and not (is_named or is_courtesy(rest)):
+    if is_asked and not is_meant:
         return (rest,)
     return tuple(dict.fromkeys([sentence, rest]))
 

@@ -1,0 +1,123 @@
+"""What the parts of a message found becomes its replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rejoinder.retrieval.encoding.familiarity import Familiarity
+from rejoinder.retrieval.opposites import opposing, push_back
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.parts import FoundByParts, PartsOfIndex, join_parts
+from rejoinder.retrieval.queries import Queries
+from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, postprocess
+from rejoinder.stores.runs import Positions
+from rejoinder.stores.scan import Found, Scores
+
+OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chooser:
+    """Chooses the replies to queries among the candidates that were found."""
+
+    queries: Queries
+    filtered: FilteredIndex
+    options: SearchOptions
+    familiarity: Familiarity | None  # None: scores stay as they were found
+    keeps_opposites: bool = False  # replies to the opposite of a message stay where they are
+
+    def replies(self, conversation: int, found: Found, wanted: int) -> list[Reply] | None:
+        """Return the replies to a conversation of what its parts found, `wanted` candidates each.
+
+        None: more are needed.
+        """
+        texts = self._texts(conversation)
+        is_last = all(len(numbers) < wanted for numbers, _ in found)
+        joined = self._join(conversation, found)
+        numbers, scores = joined.numbers, joined.scores
+        if self.options.minimum_score is not None:
+            count = int((scores >= self.options.minimum_score).sum())
+            is_last = is_last or count < len(scores)
+            numbers = numbers[:count]
+            scores = scores[:count]
+        filtered = self.filtered
+        if joined.parts:
+            filtered = PartsOfIndex(filtered, joined.parts, joined.also)
+        order = joined.answers_first(numbers)
+        choose = partial(
+            postprocess,
+            numbers[order],
+            scores[order],
+            PartsOfIndex(self.filtered, joined.parts, joined.also)
+            if joined.parts
+            else self.filtered,
+            self.queries.forbidden[conversation],
+            self.options,
+            is_last=is_last,
+        )
+        return self._without_opposites(choose, texts)
+
+    def _without_opposites(
+        self, choose: Callable[..., list[Reply] | None], texts: Sequence[str]
+    ) -> list[Reply] | None:
+        """Return what `choose` gives, with replies to the opposite of the message pushed back."""
+        replies = choose(pool=self.options.pool)
+        if replies is None:
+            return None
+        if self.keeps_opposites or not any(opposing(reply, texts) for reply in replies):
+            return replies if self.options.diversity else best_first(replies)
+        if not self.options.diversity:
+            replies = choose(pool=OPPOSITES * self.options.pool)
+        return None if replies is None else push_back(replies, texts, self.options)
+
+    def _texts(self, conversation: int) -> list[str]:
+        """Return the parts of its newest message; empty texts where they are unknown."""
+        rows = self.queries.rows[conversation]
+        inputs = self.queries.inputs
+        return [inputs[row] for row in rows] if inputs else [""] * len(rows)
+
+    def _join(self, conversation: int, found: Found) -> FoundByParts:
+        """Return what the parts of a conversation found as one list, scored by familiarity too."""
+        texts = self._texts(conversation)
+        scored = [
+            self._change_by_words(text, numbers, scores / self.queries.sharpness)
+            for text, (numbers, scores) in zip(texts, found, strict=True)
+        ]
+        joined = join_parts(scored, texts, self.filtered.positions_of)
+        if self.familiarity is None or not len(joined.numbers):
+            return joined
+        change = self._density_change(conversation, found, joined)
+        if self.queries.foreign:
+            is_foreign = self.queries.foreign[conversation]
+            change += self.familiarity.of_language(is_foreign=is_foreign)
+        return joined._replace(scores=joined.scores + change)
+
+    def _change_by_words(
+        self, text: str, numbers: Positions, scores: Scores
+    ) -> tuple[Positions, Scores]:
+        """Return what a part of a message found, with scores that words change."""
+        familiarity = self.familiarity
+        if familiarity is None or not (familiarity.word_weight and len(numbers)):
+            return numbers, scores
+        known = self.filtered.reply(int(numbers[0]), 0.0).known
+        return numbers, scores + familiarity.of_words(text, known)
+
+    def _density_change(self, conversation: int, found: Found, joined: FoundByParts) -> float:
+        """Return what density changes all scores by.
+
+        The part was chosen without it: it says whether a message is for the index. Of the parts
+        that find the same reply the most usual one counts.
+        """
+        familiarity = self.familiarity
+        if familiarity is None or familiarity.density is None:
+            return 0.0
+        best = int(joined.numbers[0])
+        position = self.filtered.reply(best, 0.0).position
+        agreeing = {joined.parts.get(best, 0)}.union(
+            part for part, (own, _) in enumerate(found) if len(own) and int(own[0]) == best
+        )
+        vectors = self.queries.vectors
+        rows = self.queries.rows[conversation]
+        return max(familiarity.of_density(vectors[rows[part]], position) for part in agreeing)
