@@ -46,7 +46,7 @@ ASGI = {("serving/bodies.py", "serving/guard.py")}
 OF_SEARCH = {
     ("encoders/torch.py", "encoders/conversation.py"),
     ("retrieval/replies.py", "retrieval/reader.py"),
-    ("retrieval/opposites.py", "retrieval/replies.py"),
+    ("retrieval/chooser.py", "retrieval/options.py"),
 }
 OF_MINING = {"cli/learning.py", "curation/chats.py"}  # the chats are read by a generator
 SEARCH = ("retrieval/", "stores/", "encoders/conversation.py", "encoders/torch.py")

@@ -66,7 +66,8 @@ class Chooser:
         replies = choose(pool=self.options.pool)
         if replies is None:
             return None
-        if self.keeps_opposites or not any(opposing(reply, texts) for reply in replies):
+        opposites = (reply for reply in replies if reply.known and opposing(reply, texts))
+        if self.keeps_opposites or next(opposites, None) is None:
             return replies if self.options.diversity else best_first(replies)
         if not self.options.diversity:
             replies = choose(pool=OPPOSITES * self.options.pool)

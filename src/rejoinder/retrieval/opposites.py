@@ -24,7 +24,7 @@ SILENCE = 5.0
 
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts."""
-    return opposed(_answered(reply, texts), reply.known) if reply.known else None
+    return opposed(_answered(reply, texts), reply.known)
 
 
 def _says_the_same(reply: Reply, texts: Sequence[str]) -> bool:
