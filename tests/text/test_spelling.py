@@ -278,3 +278,12 @@ def test_nothing_is_foreign_to_an_index_of_another_language():
     speller = Speller(["Wo ist meine Bestellung?", "Ich möchte die Ware zurückschicken.", "Wie kann ich bezahlen?"])
     assert not speller.is_foreign("Wann kommt mein Paket?")
     assert not speller.is_other_language("Wann kommt mein Paket?")
+
+
+def test_unlikely_slips_alone_are_gibberish():
+    speller = Speller(["is there a charge for cars", "when do I get my refund"])
+    for text in ("blorf snarg wibble", "fnord gribble"):
+        assert speller.correct(text) == (text, ())
+    assert speller.correct("refnd wen")[0] == "refund when"
+    assert speller.is_foreign("aaaaaaa")
+    assert not speller.is_foreign("klarna")

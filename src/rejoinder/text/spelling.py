@@ -139,12 +139,15 @@ class Speller:
         called = {
             name.start() for title, name in itertools.pairwise(found) if _plain(title[0]) in TITLES
         }
+        is_all_unknown = len(unknown) == len(found) > 1
         corrections: dict[int, str] = {}
         for match in unknown[:MAX_CORRECTIONS]:
             in_code = any(start <= match.start() < end for start, end in kept)
             if in_code or match.start() in called:
                 continue
             near = self._correction(_plain(match[0]))
+            if is_all_unknown and near and slip_cost(_plain(match[0]), near) >= OTHER_COST:
+                continue  # rather gibberish than unlikely slips alone
             is_first = match is found[0]
             if near and (not _is_name(match[0]) or self._is_slip(match[0], near, is_first)):
                 corrections[match.start()] = near
@@ -176,7 +179,7 @@ class Speller:
         if all(map(self._is_strange, found)):  # beside strange words, names are strange too
             found = [_plain(match[0]) for match in matches]
         unknown = [word for word in found if self._is_strange(word)]
-        is_one_word = len(found) == 1 and found[0].isascii()
+        is_one_word = len(found) == 1 and found[0].isascii() and len(set(found[0])) > 1
         return not is_one_word and len(unknown) > MAX_UNKNOWN * len(found)
 
     def is_other_language(self, text: str) -> bool:
