@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.retrieval.reader import IndexReader
-from rejoinder.stores import address
+from rejoinder.stores import address, milvus
 from rejoinder.stores.address import store_of
 from rejoinder.stores.folder.store import MILVUS
 from rejoinder.stores.milvus import EMBEDDED, CollectionWriter, MilvusStore
@@ -46,11 +46,11 @@ def _chosen_store(request):
         yield
         return
     server = request.getfixturevalue("postgres") if chosen == "postgres" else None
-    milvus = EMBEDDED if chosen == "milvus" else chosen
+    place = EMBEDDED if chosen == "milvus" else chosen
 
     def store_at(path):
         if server is None:
-            return MilvusStore(path, None if Path(path, MILVUS).is_file() else milvus)
+            return MilvusStore(path, None if Path(path, MILVUS).is_file() else place)
         return PostgresStore.at(f"{server}&index={_name_of(path)}")
 
     def no_folder(index):
@@ -64,6 +64,28 @@ def _chosen_store(request):
         patch.setattr(IndexReader, "folder", property(no_folder))
         patch.setattr(PostgresLog, "path", property(no_file), raising=False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_servers_left(request):
+    """Stop the servers that milvus-lite starts for the indexes of a test: each keeps some threads."""
+    if request.config.getoption("--store") != "milvus":
+        yield
+        return
+    own = request.getfixturevalue("tmp_path")
+    opened = []
+    connect = milvus._connect
+
+    def noted(folder, address):
+        opened.append(folder)
+        return connect(folder, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(milvus, "_connect", noted)
+        yield
+    for folder in opened:
+        if folder.is_relative_to(own):
+            milvus._release(folder)
 
 
 @pytest.fixture(autouse=True)
