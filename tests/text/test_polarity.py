@@ -592,3 +592,8 @@ def test_a_single_word_of_the_other_pole_says_the_same():
     assert agrees_by_poles("I'm not sad at all", ["I am happy"])
     assert not agrees_by_poles("I'm not sad about the refund", ["I am happy"])
     assert not agrees_by_poles("I'm not sad", ["I am happy about the refund"])
+
+
+def test_a_lack_with_its_time_is_no_refusal():
+    assert opposed("no heating since yesterday please", ["the heating is off, what now", "heating broken"]) is None
+    assert opposed("no helmet please", ["do you have helmets"]) is not None

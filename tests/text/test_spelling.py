@@ -285,5 +285,7 @@ def test_unlikely_slips_alone_are_gibberish():
     for text in ("blorf snarg wibble", "fnord gribble"):
         assert speller.correct(text) == (text, ())
     assert speller.correct("refnd wen")[0] == "refund when"
+    assert speller.correct("my REFND is late")[1] == ()  # an acronym
+    assert speller.correct("MY REFND IS LATE")[0] == "MY refund IS LATE"
     assert speller.is_foreign("aaaaaaa")
     assert not speller.is_foreign("klarna")

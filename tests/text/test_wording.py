@@ -15,6 +15,8 @@ from rejoinder.text.wording import plain_wording
         ("will it come lol?", "will it come?"),
         ("STOP!!! It leaks!!!", "STOP! It leaks"),
         ("I was wondering... can I swap it…", "I was wondering. can I swap it"),
+        ("it leaks :):) !!1!", "it leaks"),
+        ("tbh I want my money back", "I want my money back"),
         ("really?? \nyes!!", "really? \nyes"),
     ],
 )

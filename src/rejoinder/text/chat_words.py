@@ -12,7 +12,8 @@ appt appointment, appts appointments, tmrw tomorrow, tmr tomorrow, cuz because, 
 msg message, msgs messages, wk week, wks weeks, pwd password, ppl people,
 abt about, acct account, addr address, wanna want to, gonna going to, gotta have to, w/ with,
 w/o without, hv have, gd good, rly really, soz sorry, cld could, shld should, wld would, nxt next,
-luv love, tho though, gr8 great, l8r later, 2moro tomorrow, 2day today, 2nite tonight"""
+luv love, tho though, gr8 great, l8r later, 2moro tomorrow, 2day today, 2nite tonight,
+wot what, yr your, hav have, sum1 someone, ne1 anyone, heya hey"""
 _WORDS = dict(entry.split(maxsplit=1) for entry in _READ_AS.strip().split(","))
 _BEFORE_PRONOUNS = {"r": "are", "4": "for"}
 _SHORT = search_pattern(

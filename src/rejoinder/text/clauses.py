@@ -6,7 +6,15 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.courtesy import GREETING, denies, has_content, is_courteous, is_thanks, words
+from rejoinder.text.courtesy import (
+    GREETING,
+    denies,
+    gives_thanks,
+    has_content,
+    is_courteous,
+    is_thanks,
+    words,
+)
 from rejoinder.text.mails.courtesy import is_name
 from rejoinder.text.questions import is_question
 
@@ -30,10 +38,11 @@ _NAMED = match_pattern(
 
 
 _LEAD_IN = match_pattern(
-    r"(?i:(?:and |but |just |only |also )*+(?:one|another|a)"
-    r"(?: (?:more|other|last|final|quick|short|small))*+ (?:thing|question)(?: though| please)?)"
+    r"(?i:(?:and |but |just |only |also )*+(?:one|another|a|two|three|some|several)"
+    r"(?: (?:more|other|few|last|final|quick|short|small))*+ (?:thing|question)s?(?: though| please)?)"
 )
 _THANKS = frozenset(["thanks", "thank", "thankyou", "thx", "thnx", "thanx", "ty", "tia", "cheers"])
+_CLOSING = frozenset(["best", "kind", "regards"])  # before a name
 _HASTE = frozenset(["please", "pls", "plz", "asap"])  # ends a question; a demand is one by it
 
 
@@ -57,9 +66,11 @@ def without_courtesy(sentence: str) -> str:
     return rest if len(words(rest)) >= LEAST_WORDS and has_content(rest) else sentence
 
 
-def begins_with_courtesy(sentence: str) -> bool:
-    """Return whether something in front of a sentence is courteous, or only opens it: "ok so"."""
-    return bool(_count_courtesy(_clauses(sentence)) or _GREETING.match(sentence))
+def begins_with_greeting(sentence: str) -> bool:
+    """Return whether a sentence has a greeting in front, or what only opens it: "ok so"."""
+    clauses = _clauses(sentence)
+    front = "".join(clauses[: _count_courtesy(clauses)])
+    return bool(front and not gives_thanks(front)) or _GREETING.match(sentence) is not None
 
 
 def _count_courtesy(clauses: Sequence[str]) -> int:
@@ -85,7 +96,14 @@ def _without_ending(sentence: str) -> str:
             is_signed = word in _THANKS and _is_courtesy(rest, is_thanks)
             if is_signed or not (has_content(rest) or denies(rest)):
                 return " ".join(said[:place]).strip(_EDGES)
+        elif word in _CLOSING and _is_signature(" ".join(said[place:])):
+            return " ".join(said[:place]).strip(_EDGES)
     return sentence
+
+
+def _is_signature(ending: str) -> bool:
+    """Return whether the end of a text is a name behind a formula: "Best, Kim"."""
+    return has_content(ending) and _is_courtesy(ending, is_courteous)
 
 
 def _clauses(sentence: str) -> list[str]:

@@ -157,7 +157,12 @@ def is_courteous(text: str) -> bool:
 
 def is_thanks(text: str) -> bool:
     """Return whether a text is courtesy with which a message ends: thanks, regards."""
-    return is_courteous(text) and not _THANKING.isdisjoint(words(text))
+    return is_courteous(text) and gives_thanks(text)
+
+
+def gives_thanks(text: str) -> bool:
+    """Return whether a text has a word of thanks or regards."""
+    return not _THANKING.isdisjoint(words(text))
 
 
 def asks(text: str) -> bool:

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable
 
 from rejoinder.patterns import search_pattern
-from rejoinder.text.courtesy import has_content
+from rejoinder.text.courtesy import has_content, is_courteous
 
 # pictographs, dingbats, symbols and flags, with what follows them: joiners, skin tones, selectors
 _PICTURE = (
@@ -32,7 +32,7 @@ def read_emoji(text: str) -> str:
         return text
     rest = without_emoji(text)
     is_said = has_content(rest) or len(rest.split()) >= LEAST_WORDS
-    return rest if is_said else name_emoji(text)
+    return rest if is_said or is_courteous(rest) else name_emoji(text)
 
 
 def name_emoji(text: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
-from rejoinder.text.clauses import begins_with_courtesy, is_courtesy, without_courtesy
+from rejoinder.text.clauses import begins_with_greeting, is_courtesy, without_courtesy
 from rejoinder.text.courtesy import asks, calls, has_content, says_when, words
 from rejoinder.text.mails.cleaning import clean_mail
 from rejoinder.text.questions import is_question, question_clauses
@@ -108,27 +108,31 @@ def _read_alone(sentence: str) -> tuple[str, ...]:
     rest = without_courtesy(sentence)
     courtesy = sentence.replace(rest, " ")
     is_meant = has_content(courtesy) or says_when(courtesy) or is_courtesy(rest)
-    is_asked = asks(rest) or is_question(words(rest)) or begins_with_courtesy(sentence)
+    is_asked = asks(rest) or is_question(words(rest)) or begins_with_greeting(sentence)
     if is_asked and not is_meant:
         return (rest,)
     return tuple(dict.fromkeys([sentence, rest]))
 
 
 def _without_greetings(sentences: Sequence[str]) -> str:
-    """Return sentences without those before the first and behind the last that says something."""
+    """Return sentences without those before the first and behind the last that says something.
+
+    The first loses its greeting.
+    """
     told = [place for place, sentence in enumerate(sentences) if not is_courtesy(sentence)]
-    return " ".join(sentences[told[0] : told[-1] + 1])
+    first, *rest = sentences[told[0] : told[-1] + 1]
+    return " ".join([_read_alone(first)[0], *rest])
 
 
 def _told(sentence: str) -> list[str]:
     """Return what a sentence says, and the questions within it and what is before them.
 
-    If it asks, it loses its courtesy; little would be left of others.
+    It loses its greeting and, if it asks, all of its courtesy; little would be left of others.
     """
     if not has_content(sentence) or is_courtesy(sentence):
         return []
     rest = without_courtesy(sentence)
-    whole = rest if asks(rest) else sentence
+    whole = rest if asks(rest) else _read_alone(sentence)[0]
     return [whole, *question_clauses(whole)]
 
 

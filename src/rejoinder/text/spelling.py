@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -29,6 +30,7 @@ from rejoinder.text.slips import (
 from rejoinder.text.word_forms import halves, stems, triples_of_letters, without_prefix
 
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
+MOST_INITIALS = 5  # capitals of an acronym
 MOST_LETTERS = 24  # of a word that is corrected
 LEAST_ENGLISH = 5  # of a word that is any English one
 FREQUENT = 1_500
@@ -135,16 +137,9 @@ class Speller:
         unknown = [match for match in found if not self._is_known(match[0])]
         if not unknown:
             return text, ()
-        kept = [match.span() for match in _CHUNK.finditer(text) if _is_code(match[0])]
-        called = {
-            name.start() for title, name in itertools.pairwise(found) if _plain(title[0]) in TITLES
-        }
         is_all_unknown = len(unknown) == len(found) > 1
         corrections: dict[int, str] = {}
-        for match in unknown[:MAX_CORRECTIONS]:
-            in_code = any(start <= match.start() < end for start, end in kept)
-            if in_code or match.start() in called:
-                continue
+        for match in _suspects(text, found, unknown[:MAX_CORRECTIONS]):
             near = self._correction(_plain(match[0]))
             if is_all_unknown and near and slip_cost(_plain(match[0]), near) >= OTHER_COST:
                 continue  # rather gibberish than unlikely slips alone
@@ -394,6 +389,22 @@ def _english_words(most_rank: int) -> tuple[str, ...]:
     return tuple(
         word for word, rank in english().items() if rank < most_rank and len(word) >= LEAST_LETTERS
     )
+
+
+def _suspects(
+    text: str, found: Sequence[re.Match[str]], unknown: Sequence[re.Match[str]]
+) -> Iterator[re.Match[str]]:
+    """Yield the unknown words that are no part of a code, no name behind a title, no acronym."""
+    codes = [match.span() for match in _CHUNK.finditer(text) if _is_code(match[0])]
+    called = {
+        name.start() for title, name in itertools.pairwise(found) if _plain(title[0]) in TITLES
+    }
+    shouts = text.isupper()
+    for match in unknown:
+        is_acronym = match[0].isupper() and len(match[0]) <= MOST_INITIALS and not shouts
+        in_code = any(start <= match.start() < end for start, end in codes)
+        if not (in_code or is_acronym or match.start() in called):
+            yield match
 
 
 def _is_code(chunk: str) -> bool:

@@ -6,13 +6,15 @@ import re
 
 from rejoinder.patterns import match_pattern, search_pattern
 
-_MARKS = search_pattern(r"[?!\uff1f\uff01]{2,}+")
+_MARKS = search_pattern(r"[?!\uff1f\uff01]{2,}+(?:1{1,3}[?!]*+)?")  # "!!1!" too
 _STOPS = search_pattern(r"(?:(?<!\.)\.{2,}+|\u2026)(?=\s|\Z)")
 _EMOTICON = search_pattern(
-    r"(?<![^\s.,!?])(?:[:;=][-o^']?[)(\]\[DPpOo/\\|*3]|[xX]D|<3|\^_?\^|-_{1,3}-|[)(]:)(?![^\s.,!?])"
+    r"(?<![^\s.,!?])(?:(?:[:;=][-o^']?[)(\]\[DPpOo/\\|*3]){1,5}|[xX]D|<3|\^_?\^|-_{1,3}-|[)(]:)"
+    r"(?![^\s.,!?])"
 )
 _INTERJECTION = match_pattern(
-    r"(?i:o?mf?g|l(?:ol){1,9}z?|lmf?ao|rofl|a?(?:ha){2,9}h?|(?:he){2,9}h?|u[gr]?h+|argh+)"
+    r"(?i:o?mf?g|l(?:ol){1,9}z?|lmf?ao|rofl|a?(?:ha){2,9}h?|(?:he){2,9}h?|u[gr]?h+|argh+"
+    r"|tbh|idk|ngl|smh)"
 )
 _ENDS = ",.!?\u2026"
 

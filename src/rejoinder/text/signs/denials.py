@@ -40,6 +40,7 @@ _AFTER_THANKS = frozenset([None, ".", "!", ",", "you"])
 _LISTED = frozenset(
     ["more", "and", "or", "for", "me", "us", "him", "her", "them", "my", "our", "the", "needed"]
 )
+_LASTING = frozenset(["since", "yesterday"])  # "no heating since yesterday, please" is a lack
 _NEEDED = frozenset(["needed", "necessary", "required"])
 _NEEDING_NOTHING = frozenset(["it", "you"])  # "you do not need to"
 _FINITE = frozenset(["is", "are", "was", "were", "has", "have", "had"])
@@ -140,7 +141,7 @@ def _is_declined(tokens: list[str], place: int) -> bool:
         return False
     end = place + 1
     while end < len(tokens) and (has_content(tokens, end) or tokens[end] in _LISTED):
-        if tokens[end] in _THANKS:
+        if tokens[end] in _THANKS or tokens[end] in _LASTING:
             break
         end += 1
     thanks, *rest = [*itertools.dropwhile(lambda each: each == ",", tokens[end:]), None][:2]
