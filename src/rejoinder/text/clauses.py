@@ -39,7 +39,8 @@ _NAMED = match_pattern(
 
 _LEAD_IN = match_pattern(
     r"(?i:(?:and |but |just |only |also )*+(?:one|another|a|two|three|some|several)"
-    r"(?: (?:more|other|few|last|final|quick|short|small))*+ (?:thing|question)s?(?: though| please)?)"
+    r"(?: (?:more|other|few|last|final|quick|short|small))*+ (?:thing|question)s?"
+    r"(?: though| please)?)"
 )
 _THANKS = frozenset(["thanks", "thank", "thankyou", "thx", "thnx", "thanx", "ty", "tia", "cheers"])
 _CLOSING = frozenset(["best", "kind", "regards"])  # before a name
