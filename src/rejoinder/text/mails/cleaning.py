@@ -189,7 +189,8 @@ def _without_signatures(lines: list[str]) -> list[str]:
     texts = [line for line in lines if line]
     first = 1 if texts and is_salutation(texts[0]) else 0  # line that says something
     said = _said_lines(lines)
-    asked = [number for number, line in enumerate(lines) if line.endswith("?") or _is_added(line)]
+    added = [_is_added(line) for line in lines]
+    asked = [number for number, line in enumerate(lines) if line.endswith("?") or added[number]]
     last_asked = asked[-1] if asked else -1
     kept: list[str] = []
     above = 0  # lines that are not blank
@@ -198,7 +199,8 @@ def _without_signatures(lines: list[str]) -> list[str]:
         line = lines[number]
         if line == DELIMITER and number > last_asked:
             break
-        end = _signature_end(lines, said, number) if _may_sign(line, above, first) else number
+        may_sign = _may_sign(line, above, first)
+        end = _signature_end(lines, said, added, number) if may_sign else number
         if end == number:
             kept.append(line)
             above += bool(line)
@@ -233,21 +235,23 @@ def _may_sign(line: str, above: int, first: int) -> bool:
     return is_closing(line) and (above > first or not says_thanks(line))
 
 
-def _signature_end(lines: list[str], said: list[bool], start: int) -> int:
+def _signature_end(lines: list[str], said: list[bool], added: list[bool], start: int) -> int:
     """Return where a mail goes on below a signature; `start` if none is there.
 
-    Only a formula is enough by itself. Below other lines a signature begins with a name. A mail
-    goes on at a postscript, or behind a blank line, with what is said by its author.
+    `said` and `added` are which lines say something, and which are postscripts. Only a formula is
+    enough by itself. Below other lines a signature begins with a name. A mail goes on at a
+    postscript, or behind a blank line, with what is said by its author.
     """
     needs_name = not is_formula(lines[start])
+    gives_thanks = says_thanks(lines[start])
     signed = 0  # lines
     for number in range(start + 1, len(lines)):
         line = lines[number]
         if not line:
             continue
-        if _is_added(line):
+        if added[number]:
             return number
-        if said[number] or (says_thanks(lines[start]) and _is_sentence(line)):
+        if said[number] or (gives_thanks and _is_sentence(line)):
             return number if signed and not lines[number - 1] else start
         is_unsigned = not signed and (_demands(line) or (needs_name and not _signs(line)))
         if signed == MAX_SIGNATURE_LINES or is_unsigned:
