@@ -36,7 +36,8 @@ class Chooser:
         texts = self._texts(conversation)
         is_last = all(len(numbers) < wanted for numbers, _ in found)
         joined = self._join(conversation, found)
-        numbers, scores = joined.numbers, joined.scores
+        numbers = joined.numbers
+        scores = joined.scores
         if self.options.minimum_score is not None:
             count = int((scores >= self.options.minimum_score).sum())
             is_last = is_last or count < len(scores)
@@ -50,9 +51,7 @@ class Chooser:
             postprocess,
             numbers[order],
             scores[order],
-            PartsOfIndex(self.filtered, joined.parts, joined.also)
-            if joined.parts
-            else self.filtered,
+            filtered,
             self.queries.forbidden[conversation],
             self.options,
             is_last=is_last,

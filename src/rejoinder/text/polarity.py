@@ -77,7 +77,8 @@ def agrees_by_poles(text: str, others: Iterable[str]) -> bool:
 
 def _of_one_thing(own: Mapping[str, Said], theirs: Mapping[str, Said]) -> bool:
     """Return whether two texts say of the same thing whether it arrived, or one says "it"."""
-    things, others = _things(own), _things(theirs)
+    things = _things(own)
+    others = _things(theirs)
     return not things or not others or not things.isdisjoint(others)
 
 
