@@ -57,7 +57,7 @@ def push_back(
         for reply in own:
             is_lost = is_silent and not _says_the_same(reply, texts)
             lost = PENALTY * bool(reply.opposes) + SILENCE * is_lost
-            lowered.append(replace(reply, score=reply.score - lost, lost=lost))
+            lowered.append(replace(reply, score=reply.score - lost))
     lowest = -math.inf if options.minimum_score is None else options.minimum_score
     kept = [reply for reply in lowered if reply.score >= lowest]
     return best_first(kept, options.k)

@@ -53,7 +53,6 @@ class Reply:
     part: int = 0  # of the newest message that it fits; see `parts`
     also: bool = False  # whether it answers another question of the message than the first reply
     opposes: str = ""  # what it answers that says the opposite of the message; see `opposites`
-    lost: float = 0.0  # of its score, since it or what is nearest answers the opposite
 
     @classmethod
     def of(cls, candidate: Candidate, score: float, position: int) -> Reply:
