@@ -168,8 +168,10 @@ def gives_thanks(text: str) -> bool:
 def asks(text: str) -> bool:
     """Return whether a sentence asks or demands something."""
     said = words(text)
-    is_question = text.endswith(("?", "\uff1f"))
-    if said[:3] == ("how", "are", "you") or (not is_question and _STOCK.match(" ".join(said))):
+    if said[:3] == ("how", "are", "you"):
         return False
+    if text.endswith(("?", "\uff1f")):
+        return True
     is_asked = bool(said) and said[0] in _ASKING
-    return is_question or is_asked or not _PLEASE.isdisjoint(said)
+    is_wanted = is_asked or not _PLEASE.isdisjoint(said)
+    return is_wanted and _STOCK.match(" ".join(said)) is None

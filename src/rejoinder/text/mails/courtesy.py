@@ -205,6 +205,8 @@ def _without_names(line: str) -> list[str]:
     """Return a line, and what stands before a comma with names behind it; [] for no closing."""
     if not line or len(line) > MAX_CLOSING or "?" in line:
         return []
+    if "," not in line:
+        return [line]
     parts = {line.partition(","), line.rpartition(",")}
     named = [
         before
