@@ -8,7 +8,9 @@ import pytest
 
 import rejoinder
 from rejoinder.corpora.schema import Candidate
+from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.encoding import scoring
+from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.folder.store import MANIFEST
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
@@ -70,6 +72,17 @@ def test_another_language_finds_nothing_whatever_score_is_asked_for(tmp_path):
     assert index.search([[text] for text in message], 1, -2.0) == [[], []]
     ranked = index.search([[text] for text in message], 2, ANY_SCORE)
     assert [len(replies) for replies in ranked] == [2, 2], "whoever asks for all of them gets them"
+    Calibration(
+        index=index.fingerprint,
+        model=index.encoder.fingerprint,
+        history=None,
+        score_weight=4.0,
+        gap_weight=0.0,
+        intercept=0.0,
+    ).save(index.store)
+    [own, *others] = CalibratedIndex(index).answer([["where is my order"], *([text] for text in message)], 0.05)
+    assert own.replies
+    assert [answer.replies for answer in others] == [[], []], "nor whatever confidence"
     assert index.notes([["where is my order"], ["wheres my ordr"]]) == [
         {},
         {"corrected": {"ordr": "order"}},
