@@ -245,3 +245,14 @@ def test_a_slow_ranker_reads_the_sentence_that_is_answered(index):
 
     Cascade(index, Ranker(), 4).search([[BEFORE + "Where is my order?" + AFTER], ["when do you open"]], 1)
     assert [context[-1] for context in read] == ["Where is my order?", "when do you open"]
+
+
+def test_candidates_above_which_some_may_be_missing_are_not_given():
+    found = [
+        (np.array([0, 1]), np.array([0.9, 0.8])),
+        (np.array([2, 3]), np.array([0.5, 0.4])),
+    ]
+    joined = parts.join_parts(found, ["Where is it?", "When do you open?"], wanted=2)
+    assert joined.numbers[joined.answers_first(-1.0)].tolist() == [0, 2, 1], "a third of the first part may beat 3"
+    every = parts.join_parts(found, ["Where is it?", "When do you open?"], wanted=3)
+    assert every.numbers[every.answers_first(-1.0)].tolist() == [0, 2, 1, 3]

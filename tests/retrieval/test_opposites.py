@@ -98,3 +98,15 @@ def test_the_reason_of_a_silence_does_not_depend_on_the_number_of_replies(tmp_pa
     for options in (SearchOptions(k=k), SearchOptions(k=k, diversity=0.5), SearchOptions(k=k, hybrid=0.1)):
         assert index.silence([message], options) == reason
     assert index.silence([message], SearchOptions(k=k, minimum_score=1000)) is None
+
+
+def test_the_first_reply_does_not_depend_on_the_number_of_replies(tmp_path):
+    index = Index.build(WordEncoder(), faq(), tmp_path / "index")
+    questions = [questions[0] for questions in TOPICS.values()]
+    denied = [f"never {question}" for question in questions]
+    messages = [[f"{one.capitalize()}. {other.capitalize()}?"] for one in denied for other in (*questions, *denied)]
+    by_count = {k: index.search(messages, k) for k in (1, 2, 3, 5, 20)}
+    firsts = {k: [[reply.position for reply in own[:1]] for own in found] for k, found in by_count.items()}
+    assert any(own != [] for own in firsts[1])
+    assert any(own == [] for own in firsts[1])
+    assert all(own == firsts[1] for own in firsts.values())

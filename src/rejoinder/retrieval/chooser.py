@@ -8,14 +8,14 @@ from functools import partial
 
 from rejoinder.retrieval.encoding.familiarity import Familiarity
 from rejoinder.retrieval.opposites import opposing, push_back
-from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.parts import FoundByParts, PartsOfIndex, join_parts
 from rejoinder.retrieval.queries import Queries
 from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, postprocess
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores
 
-OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
+OPPOSITES = 20  # candidates that are read beside k, for some that do not answer the opposite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,34 +34,31 @@ class Chooser:
         None: more are needed.
         """
         texts = self._texts(conversation)
-        is_last = all(len(numbers) < wanted for numbers, _ in found)
-        joined = self._join(conversation, found)
-        numbers = joined.numbers
-        scores = joined.scores
-        if self.options.minimum_score is not None:
-            count = int((scores >= self.options.minimum_score).sum())
-            is_last = is_last or count < len(scores)
-            numbers = numbers[:count]
-            scores = scores[:count]
+        joined = self._join(conversation, found, wanted)
+        minimum = self.options.minimum_score
+        lowest = ANY_SCORE if minimum is None else minimum
         filtered = self.filtered
         if joined.parts:
             filtered = PartsOfIndex(filtered, joined.parts, joined.also)
-        order = joined.answers_first(numbers)
+        order = joined.answers_first(lowest)
         choose = partial(
             postprocess,
-            numbers[order],
-            scores[order],
+            joined.numbers[order],
+            joined.scores[order],
             filtered,
             self.queries.forbidden[conversation],
             self.options,
-            is_last=is_last,
+            is_last=joined.complete_from < lowest,
         )
-        return self._without_opposites(choose, texts)
+        return self._without_opposites(choose, texts, OPPOSITES + len(joined.also))
 
     def _without_opposites(
-        self, choose: Callable[..., list[Reply] | None], texts: Sequence[str]
+        self, choose: Callable[..., list[Reply] | None], texts: Sequence[str], more: int
     ) -> list[Reply] | None:
-        """Return what `choose` gives, with replies to the opposite of the message pushed back."""
+        """Return what `choose` gives, with replies to the opposite of the message pushed back.
+
+        `more` candidates are judged, so that the first reply does not depend on k.
+        """
         replies = choose(pool=self.options.pool)
         if replies is None:
             return None
@@ -69,7 +66,7 @@ class Chooser:
         if self.keeps_opposites or next(opposites, None) is None:
             return replies if self.options.diversity else best_first(replies)
         if not self.options.diversity:
-            replies = choose(pool=OPPOSITES * self.options.pool)
+            replies = choose(pool=self.options.pool + more)
         return None if replies is None else push_back(replies, texts, self.options)
 
     def _texts(self, conversation: int) -> list[str]:
@@ -78,21 +75,21 @@ class Chooser:
         inputs = self.queries.inputs
         return [inputs[row] for row in rows] if inputs else [""] * len(rows)
 
-    def _join(self, conversation: int, found: Found) -> FoundByParts:
+    def _join(self, conversation: int, found: Found, wanted: int) -> FoundByParts:
         """Return what the parts of a conversation found as one list, scored by familiarity too."""
         texts = self._texts(conversation)
         scored = [
             self._change_by_words(text, numbers, scores / self.queries.sharpness)
             for text, (numbers, scores) in zip(texts, found, strict=True)
         ]
-        joined = join_parts(scored, texts, self.filtered.positions_of)
+        joined = join_parts(scored, texts, wanted, self.filtered.positions_of)
         if self.familiarity is None or not len(joined.numbers):
             return joined
         change = self._density_change(conversation, found, joined)
         if self.queries.foreign:
             is_foreign = self.queries.foreign[conversation]
             change += self.familiarity.of_language(is_foreign=is_foreign)
-        return joined._replace(scores=joined.scores + change)
+        return joined.plus(change)
 
     def _change_by_words(
         self, text: str, numbers: Positions, scores: Scores

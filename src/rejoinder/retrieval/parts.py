@@ -49,26 +49,39 @@ class FoundByParts(NamedTuple):
     numbers: Positions
     scores: Scores
     parts: Mapping[int, int]
+    complete_from: float  # the lowest score from which no candidate of the index is missing
     also: frozenset[int] = frozenset()  # best ones of other sentences than the best one's
 
-    def answers_first(self, numbers: Positions) -> Positions:
-        """Return the places of some of the candidates: the best, `also`, then the others."""
-        is_answer = np.isin(numbers, list(self.also))
+    def plus(self, change: float) -> FoundByParts:
+        """Return the same candidates with other scores."""
+        return self._replace(scores=self.scores + change, complete_from=self.complete_from + change)
+
+    def answers_first(self, minimum: float) -> Positions:
+        """Return the places of candidates that reach a score: the best, `also`, then others.
+
+        Those behind which better ones may be missing are left out.
+        """
+        is_answer = np.isin(self.numbers, list(self.also))
         is_answer[:1] = True
-        return np.argsort(~is_answer, kind="stable")
+        least = np.where(is_answer, minimum, max(minimum, self.complete_from))
+        places = np.flatnonzero(self.scores >= least)
+        return places[np.argsort(~is_answer[places], kind="stable")]
 
 
 def join_parts(
     found: Sequence[tuple[Positions, Scores]],
     texts: Sequence[str],
+    wanted: int,
     positions_of: Callable[[Positions], Positions] = np.asarray,
 ) -> FoundByParts:
     """Return the candidates that the parts of a conversation found as one list.
 
-    Equal scores are in the order of what `positions_of` gives for their numbers.
+    Each part was asked for the `wanted` best. Equal scores are in the order of what `positions_of`
+    gives for their numbers.
     """
     if len(found) == 1:
-        return FoundByParts(*found[0], {})
+        [(own, own_scores)] = found
+        return FoundByParts(own, own_scores, {}, _complete_from(own_scores, wanted))
     less = penalties(texts)
     numbers = np.concatenate([each for each, _ in found])
     scores = np.concatenate([each - own for (_, each), own in zip(found, less, strict=True)])
@@ -78,7 +91,17 @@ def join_parts(
     order = order[np.sort(firsts)]
     chosen = numbers[order]
     by_number = dict(zip(chosen.tolist(), parts[order].tolist(), strict=True))
-    return FoundByParts(chosen, scores[order], by_number, _also(found, less, texts, chosen[:1]))
+    lowest = [
+        _complete_from(each, wanted) - own for (_, each), own in zip(found, less, strict=True)
+    ]
+    return FoundByParts(
+        chosen, scores[order], by_number, max(lowest), _also(found, less, texts, chosen[:1])
+    )
+
+
+def _complete_from(scores: Scores, wanted: int) -> float:
+    """Return the score below which a part may have candidates that it was not asked for."""
+    return float(scores[-1]) if len(scores) >= wanted else -math.inf
 
 
 def _also(
