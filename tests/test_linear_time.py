@@ -30,6 +30,7 @@ from rejoinder.text.courtesy import asks
 from rejoinder.text.mails.cleaning import clean_mail, own_text
 from rejoinder.text.messages import read_message
 from rejoinder.text.polarity import opposed
+from rejoinder.text.sentences.frames import without_frame
 from rejoinder.text.spelling import Speller
 from tests.adversary import COMMON, LONG, check_linear, limit, seconds, texts
 
@@ -69,6 +70,7 @@ FUNCTIONS = {
     "mail": newest_text,
     "own text of a mail": own_text,
     "message": read_message.__wrapped__,
+    "frame": without_frame,
     "courtesy": asks,
     "polarity": lambda text: opposed(text, [f"not {text}"]),
     "spelling": Speller(["where is my order"]).correct,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.text.clauses import without_courtesy
+from rejoinder.text.sentences.clauses import without_courtesy
 from rejoinder.text.messages import read_message
 
 QUESTION = "where can I leave the keys?"

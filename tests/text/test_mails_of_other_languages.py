@@ -5,7 +5,7 @@ import pytest
 from rejoinder.text.courtesy import asks, has_content
 from rejoinder.text.mails.cleaning import clean_mail
 from rejoinder.text.messages import read_message
-from rejoinder.text.sentences import split_sentences
+from rejoinder.text.sentences.splitting import split_sentences
 
 MAILS = {
     "es": ("Estimados señores:", "¿Dónde está mi pedido?", "Muchas gracias de antemano,\nAna Ruiz"),

@@ -7,7 +7,7 @@ import pytest
 from rejoinder.text.courtesy import asks, asks_again, calls, has_content
 from rejoinder.text.emoji import name_emoji, without_emoji
 from rejoinder.text.messages import MAX_LETTERS, MAX_PARTS, WHOLE_WORDS, clean_message, read_message
-from rejoinder.text.sentences import MAX_WORDS, split_sentences
+from rejoinder.text.sentences.splitting import MAX_WORDS, split_sentences
 from tests.test_architecture import ROOT
 
 QUESTION = "How do I cancel my order?"
@@ -16,7 +16,7 @@ COURTESY = json.loads((ROOT / "benchmarks/data/courtesy.json").read_text(encodin
 
 @pytest.mark.parametrize(
     "text",
-    ["where is my order", "Where is my order?", "  hi, where is it ", "3.5 kg of rice", "My name is U.S. Dr. Who", "?", ""],
+    ["where is my order", "Where is my order?", " hi, where is it ", "3.5 kg of rice", "My name is U.S. Dr. Who", "?", ""],
 )
 def test_a_message_of_one_sentence_stays_as_it_is(text):
     assert read_message(text).parts == (text,)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.text.questions import question_clauses, with_mark
+from rejoinder.text.sentences.questions import question_clauses, with_mark
 
 
 @pytest.mark.parametrize(

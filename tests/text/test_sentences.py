@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.text.sentences import split_sentences
+from rejoinder.text.sentences.splitting import split_sentences
 
 
 @pytest.mark.parametrize(

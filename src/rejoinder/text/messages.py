@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
-from rejoinder.text.clauses import begins_with_greeting, is_courtesy, without_courtesy
 from rejoinder.text.courtesy import asks, calls, has_content, says_when, words
 from rejoinder.text.mails.cleaning import clean_mail
-from rejoinder.text.questions import is_question, question_clauses
-from rejoinder.text.sentences import split_sentences
+from rejoinder.text.sentences.clauses import begins_with_greeting, is_courtesy, without_courtesy
+from rejoinder.text.sentences.frames import without_frame
+from rejoinder.text.sentences.questions import is_question, question_clauses, with_mark
+from rejoinder.text.sentences.splitting import split_sentences
 from rejoinder.text.spelling import Correction, Speller
 from rejoinder.text.wording import plain_wording
 
@@ -82,11 +83,13 @@ def read_message(text: str) -> Message:
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"
     clean = clean_mail(plain_wording(text))
-    sentences = split_sentences(clean)
+    sentences = [_as_question(without_frame(each)) for each in split_sentences(clean)]
     if "\n" in clean:
         clean = " ".join(clean.split())
-    if len(sentences) < 2 and not question_clauses(clean):
-        return Message(_read_alone(clean), clean, is_cut)
+    if len(sentences) < 2:
+        clean = _as_question(without_frame(clean))
+        if not question_clauses(clean):
+            return Message(_read_alone(clean), clean, is_cut)
     telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, sentences))))
     if not telling:
         said = " ".join(sentence for sentence in sentences if not calls(sentence))
@@ -97,6 +100,11 @@ def read_message(text: str) -> Message:
     whole = [_without_greetings(sentences)] if len(clean.split()) <= WHOLE_WORDS else []
     parts = tuple(dict.fromkeys([*whole, *telling]))
     return Message(parts, clean, is_cut)
+
+
+def _as_question(sentence: str) -> str:
+    """Return a sentence with a question mark where a question ends with "!"."""
+    return with_mark(sentence) if sentence.endswith("!") else sentence
 
 
 def _read_alone(sentence: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 
 from rejoinder.patterns import match_pattern, search_pattern
 
-_MARKS = search_pattern(r"[?!\uff1f\uff01]{2,}+(?:1{1,3}[?!]*+)?")  # "!!1!" too
+_MARKS = search_pattern(r"[?!]{2,}+(?:1{1,3}[?!]*+)?")  # "!!1!" too
 _STOPS = search_pattern(r"(?:(?<!\.)\.{2,}+|\u2026)(?=\s|\Z)")
 _EMOTICON = search_pattern(
     r"(?<![^\s.,!?])(?:(?:[:;=][-o^']?[)(\]\[DPpOo/\\|*3]){1,5}|[xX]D|<3|\^_?\^|-_{1,3}-|[)(]:)"
@@ -58,7 +58,7 @@ def _is_interjection(word: str) -> bool:
 
 def _mark(run: re.Match[str]) -> str:
     """Return the question mark of a run; of others one that ends a sentence, if another follows."""
-    return "?" if "?" in run[0] or "\uff1f" in run[0] else _stop(run, "!")
+    return "?" if "?" in run[0] else _stop(run, "!")
 
 
 def _stop(run: re.Match[str], mark: str = ".") -> str:

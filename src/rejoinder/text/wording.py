@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from rejoinder.patterns import search_pattern
 from rejoinder.text.chat_words import read_chat_words
 from rejoinder.text.courtesy import words
 from rejoinder.text.emoji import read_emoji
 from rejoinder.text.spelling import other_languages
 from rejoinder.text.tone import without_tone
 
+_WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
+_BLANKS = search_pattern(r"[^\S\r\n]++")
+_BEFORE_MARK = search_pattern(r"(?<!\s) (?=[?!.,;](?:\s|\Z))")
+
 
 def plain_wording(text: str) -> str:
-    """Return a text in plain words.
+    """Return a text in plain words, with usual blanks, letters and marks.
+
+    One blank is between two words, and none before a mark; nothing is of full width.
 
     Beside a word of another language there are no English short forms: "u" is Dutch, too.
 
     >>> plain_wording("omg r u open tmrw???")
     'are you open tomorrow?'
     """
-    read = read_emoji(text)
+    blanks = _BLANKS.sub(" ", text.translate(_WIDE))
+    read = read_emoji(_BEFORE_MARK.sub("", blanks))
     if other_languages().isdisjoint(words(read)):
         read = read_chat_words(read)
     return without_tone(read)

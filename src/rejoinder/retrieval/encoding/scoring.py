@@ -43,6 +43,7 @@ from rejoinder.stores.manifest import HeadRecord
 from rejoinder.stores.scan import Scores
 from rejoinder.stores.store import Store
 from rejoinder.text.emoji import read_emoji
+from rejoinder.text.sentences.frames import without_frame
 from rejoinder.text.wording import plain_wording
 
 # Chosen on the questions of two public bots; see docs/choices.md.
@@ -173,7 +174,11 @@ def encode_views(
 ) -> Views:
     """Encode the views of replies. `progress` gets the number of replies just encoded."""
     texts = [view_texts(candidate) for candidate in candidates]
-    contexts = [[*map(plain_wording, context)] for views in texts for context, _ in views]
+    contexts = [
+        [without_frame(plain_wording(text)) for text in context]
+        for views in texts
+        for context, _ in views
+    ]
     vectors = encode_conversations(encoder, contexts)
     progress(len(candidates))
     return Views(

@@ -16,7 +16,7 @@ from rejoinder.text.courtesy import (
     words,
 )
 from rejoinder.text.mails.courtesy import is_name
-from rejoinder.text.questions import is_question
+from rejoinder.text.sentences.questions import is_question
 
 LEAST_WORDS = 3  # of what is left of a sentence
 MOST_NAMES = 3  # words of a name
@@ -25,7 +25,7 @@ _MARKS = " .!"
 _BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
 _GREETING = match_pattern(
     rf"(?i:(?:{GREETING}|hallo"
-    r"|yo|btw|by the way|quick (?:question|q)|question(?=:)|u[mh]++|hmm++|okay|ok|anyway|basically"
+    r"|yo|btw|by the way|quick (?:question|q)|u[mh]++|hmm++|okay|ok|anyway|basically"
     r"|so(?! (?:far|called|long|many|much|that)\b)"
     r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|is|are)\b))\b"
     r"[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b(?! (?:is|are|was|were|can|has|have)\b))?+"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.courtesy import asks, has_content
+from rejoinder.text.courtesy import asks, has_content, words
+from rejoinder.text.mails.courtesy import FIRST_PERSON
+from rejoinder.text.sentences.questions import is_question
 
 MAX_WORDS = 40
 """Of a sentence; a longer one is cut at commas and conjunctions, or else anywhere."""
@@ -32,6 +34,7 @@ _BEFORE_ALL = frozenset(_NAMING.split())
 _BEFORE_DIGITS = frozenset(_NUMBERING.split())
 _BEFORE_SMALL = frozenset(_JOINING.split())
 _ENDS = (".", "!", "?", "\u2026", ":", ";", ",")
+_CLOSING = "\"'*_)]\u201d\u2019"  # behind a mark
 _CONJUNCTIONS = frozenset(_LINKS.split())
 
 
@@ -97,15 +100,30 @@ def _with_blank(match: re.Match[str]) -> str:
 def _paragraphs(text: str) -> list[str]:
     """Return the lines of a text, those of a wrapped paragraph as one, of a list one by one."""
     joined: list[str] = []
-    is_open = False  # the line before goes on
+    above = ""
     for raw in text.split("\n"):
         line = raw.strip()
-        if is_open and line and _BULLET.match(line) is None:
+        if above and line and _is_wrapped(above, line, joined[-1]):
             joined[-1] += " " + line
         elif line:
             joined.append(line)
-        is_open = len(line) >= WRAPPED and not line.endswith(_ENDS[:4])
+        above = line
     return joined
+
+
+def _is_wrapped(above: str, line: str, paragraph: str) -> bool:
+    """Return whether a line goes on with the sentence of the one above it.
+
+    That one has no mark at its end, and is long, or its paragraph began with a capital letter as
+    this line does not. What begins a question, or speaks of "i", begins a sentence.
+    """
+    if above.rstrip(_CLOSING).endswith(_ENDS[:4]) or _BULLET.match(line):
+        return False
+    if len(above) >= WRAPPED:
+        return True
+    said = words(line)
+    is_small = paragraph[0].isupper() and line[0].islower()
+    return is_small and said[0] not in FIRST_PERSON and not is_question(said)
 
 
 def _cut(sentence: str) -> list[str]:

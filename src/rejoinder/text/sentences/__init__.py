@@ -1,0 +1,1 @@
+"""Sentences of a message: where they end, what they ask, and what around that says nothing."""
