@@ -234,8 +234,12 @@ def gibberish(draw: random.Random) -> str:
 
 
 def measure(answer: Answer, rows: dict[str, list[tuple[set[int], Any]]]) -> dict[str, float]:
-    """Return of each row the share in % that is right, and of some the share answered wrongly."""
+    """Return of each row the share in % that is right, and of mails the share answered wrongly.
+
+    Spoilt are those answered wrongly of the mails whose question alone is answered rightly.
+    """
     figures = {}
+    alone: list[bool] = []
     for name, asked in rows.items():
         found = answer([message for _, message in asked])
         if name in ("foreign", "gibberish"):
@@ -246,7 +250,14 @@ def measure(answer: Answer, rows: dict[str, list[tuple[set[int], Any]]]) -> dict
             for each, (wanted, _) in zip(found, asked, strict=True)
         ]
         figures[name] = share(right)
+        if name == "clean":
+            alone = right
         if name.startswith("mail"):
+            figures[f"{name} spoilt"] = share(
+                bool(each) and not ok
+                for each, ok, was in zip(found, right, alone, strict=True)
+                if was
+            )
             figures[f"{name} wrong"] = share(
                 bool(each) and not ok for each, ok in zip(found, right, strict=True)
             )

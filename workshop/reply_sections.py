@@ -76,7 +76,7 @@ _ROWS = ("clean", *_MAILS, "typo 1", "typo 2", "burst", "emoji", "quote", "two")
 
 def _messages(figures: Json) -> Rows:
     refused = ("foreign refused", "gibberish refused")
-    head = ["", *_ROWS, "foreign", "gibberish"]
+    head = ["", *_ROWS, "foreign", "gibberish", "spoilt"]
     faqs = {
         faq: systems
         for faq, systems in figures["results"].items()
@@ -86,16 +86,22 @@ def _messages(figures: Json) -> Rows:
     for faq, systems in faqs.items():
         for system, row in systems.items():
             cells = [number(row[key], 1) if key in row else "" for key in (*_ROWS, *refused)]
-            rows.append([f"{faq}: {system}", *cells])
+            rows.append([f"{faq}: {system}", *cells, number(_spoilt(row), 1)])
     for system in next(iter(faqs.values())):
         means = {key: statistics.mean(faq[system][key] for faq in faqs.values()) for key in _ROWS}
-        rows.append([f"mean: {system}", *(number(means[key], 1) for key in _ROWS), "", ""])
+        spoilt = statistics.mean(_spoilt(faq[system]) for faq in faqs.values())
+        cells = [number(means[key], 1) for key in _ROWS]
+        rows.append([f"mean: {system}", *cells, "", "", number(spoilt, 1)])
     for system, row in figures["results"]["denials"].items():
         all_three = "; ".join(number(row[key], 1) for key in ("opposite", "another", "kept"))
         rows.append([f"denied; another; kept: {system}", all_three, *[""] * (len(head) - 2)])
     for system, row in figures["results"]["emoji pairs"].items():
         rows.append([f"emoji pairs: {system}", number(row["right"], 1), *[""] * (len(head) - 2)])
     return [head, *rows]
+
+
+def _spoilt(row: Json) -> float:
+    return statistics.mean(row[f"{mail} spoilt"] for mail in _MAILS)
 
 
 def _foreign(figures: Json) -> Rows:
@@ -146,7 +152,8 @@ SECTIONS = {
         " two typos in the longest word, in bursts, with an emoji, below a quoted mail, two"
         " questions that both get theirs; and foreign and random messages that get none. `plain`:"
         " read as they come, as by earlier versions. BM25 and character n-grams give the nearest"
-        " question's. Mean: of the FAQs. Last rows: messages that deny what a reply answers and get"
+        " question's. Spoilt: mails, of all lengths,"
+        " answered wrongly whose question alone is answered rightly. Mean: of the FAQs. Last rows: messages that deny what a reply answers and get"
         " it with a confidence above 0.5, and requests with other negators that get theirs; then"
         " replies known by one emoji each.",
         _messages,

@@ -256,3 +256,23 @@ def test_candidates_above_which_some_may_be_missing_are_not_given():
     assert joined.numbers[joined.answers_first(-1.0)].tolist() == [0, 2, 1], "a third of the first part may beat 3"
     every = parts.join_parts(found, ["Where is it?", "When do you open?"], wanted=3)
     assert every.numbers[every.answers_first(-1.0)].tolist() == [0, 2, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("texts", "also"),
+    [
+        # one question, cut at its comma
+        (["We wait for hours, do we get it?", "We wait for hours", "do we get it?"], set()),
+        # a sentence that asks twice
+        (["Where is it, and do we get it?", "Where is it?", "do we get it?"], {2}),
+        # the clauses of two sentences
+        (["I wait, do I get it? We came, may I go?", "I wait, do I get it?", "I wait", "do I get it?",
+          "We came, may I go?", "We came", "may I go?"], {6}),
+    ],
+)  # fmt: skip
+def test_a_sentence_and_its_clauses_ask_one_question(texts, also):
+    found = [(np.array([number]), np.array([0.5 + number / 100])) for number in range(len(texts))]
+    found[1] = (np.array([1]), np.array([0.9]))
+    joined = parts.join_parts(found, texts, wanted=2)
+    assert joined.numbers[0] == 1
+    assert joined.also == also

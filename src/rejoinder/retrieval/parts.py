@@ -19,6 +19,7 @@ from rejoinder.retrieval.replies import FilteredIndex, Reply
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Flags, Scores
 from rejoinder.text.courtesy import asks
+from rejoinder.text.sentences.splitting import split_sentences
 
 PENALTY = 0.03
 """Of a score for each doubling of the number of parts; see docs/choices.md."""
@@ -94,9 +95,9 @@ def join_parts(
     lowest = [
         _complete_from(each, wanted) - own for (_, each), own in zip(found, less, strict=True)
     ]
-    return FoundByParts(
-        chosen, scores[order], by_number, max(lowest), _also(found, less, texts, chosen[:1])
-    )
+    best = int(parts[order[0]]) if len(order) else 0
+    also = _also(found, less, texts, best).difference(chosen[:1].tolist())
+    return FoundByParts(chosen, scores[order], by_number, max(lowest), also)
 
 
 def _complete_from(scores: Scores, wanted: int) -> float:
@@ -108,18 +109,39 @@ def _also(
     found: Sequence[tuple[Positions, Scores]],
     less: Sequence[float],
     texts: Sequence[str],
-    best: Positions,
+    best: int,
 ) -> frozenset[int]:
-    """Return the candidates that surely answer another sentence than the best one does."""
-    parts = sentence_parts(texts)
-    if len(parts) < 2:
-        return frozenset()
-    firsts = {
-        int(found[part][0][0])
-        for part in parts
-        if len(found[part][0]) and found[part][1][0] - less[part] >= _least_score(texts[part])
-    }
-    return frozenset(firsts.difference(best.tolist()))
+    """Return the candidates that surely answer another question than part `best` does."""
+    firsts: set[int] = set()
+    for parts in _questions(texts):
+        if best in parts:
+            continue
+        sure = [
+            (found[part][1][0] - less[part], int(found[part][0][0]))
+            for part in parts
+            if len(found[part][0]) and found[part][1][0] - less[part] >= _least_score(texts[part])
+        ]
+        firsts.update(number for _, number in sorted(sure)[-1:])
+    return frozenset(firsts)
+
+
+def _questions(texts: Sequence[str]) -> list[list[int]]:
+    """Return the parts of a message, each sentence with its clauses.
+
+    Of a sentence that asks twice each clause is a question of its own.
+    """
+    is_one = len(split_sentences(texts[0])) < 2
+    sentences: list[list[int]] = []
+    for part in range(len(texts)) if is_one else sentence_parts(texts):
+        if sentences and _without_mark(texts[part]) in texts[sentences[-1][0]]:
+            sentences[-1].append(part)
+        else:
+            sentences.append([part])
+    questions = []
+    for whole, *clauses in sentences:
+        is_double = sum(asks(texts[clause]) for clause in clauses) > 1
+        questions += [[clause] for clause in clauses] if is_double else [[whole, *clauses]]
+    return questions
 
 
 def _least_score(sentence: str) -> float:
@@ -128,8 +150,13 @@ def _least_score(sentence: str) -> float:
 
 def sentence_parts(texts: Sequence[str]) -> list[int]:
     """Return which parts of a message are not all of it; one is a sentence without its courtesy."""
-    said = [text.rstrip(" ?.!") for text in texts]  # a mark may have been added or lost
+    said = list(map(_without_mark, texts))
     return [part for part, text in enumerate(texts) if not all(each in text for each in said)]
+
+
+def _without_mark(text: str) -> str:
+    """Return a text without the mark at its end, which may have been added or lost."""
+    return text.rstrip(" ?.!")
 
 
 @dataclass(frozen=True, slots=True)
