@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rejoinder.conversations import Context, Conversation, is_persona, spoken
-from rejoinder.text.courtesy import asks, asks_again, calls, has_content, offers, words
+from rejoinder.text.courtesy import asks, asks_again, calls, has_content, is_thanks, offers, words
 from rejoinder.text.messages import Message, clean_message, read_message
 from rejoinder.text.spelling import Speller, is_common
 
@@ -71,7 +71,7 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
             turns.append((role, [text]))
     texts = ["\n\n".join(lines) for _, lines in turns]
     is_known = turns[-1][0] is not None or len(turns) == 1
-    if is_known or not (asks_again(texts[-1]) or calls(texts[-1])):
+    if is_known or not _belongs_to_earlier(texts):
         return texts
     telling = [at for at, text in enumerate(texts) if _tells(text)]
     if not telling:
@@ -90,6 +90,16 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
         first += 1
     told = [text for text in texts[first:] if not asks_again(text)]
     return [*texts[:first], "\n".join(told)]
+
+
+def _belongs_to_earlier(texts: Sequence[str]) -> bool:
+    """Return whether the newest of some messages asks for an answer to one before.
+
+    Thanks do so right behind a question: who answers it says more than that.
+    """
+    *_, before, newest = texts
+    is_expectant = is_thanks(newest) and asks(before)
+    return asks_again(newest) or calls(newest) or is_expectant
 
 
 def _tells(text: str) -> bool:

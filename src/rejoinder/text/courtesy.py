@@ -35,6 +35,7 @@ message mail email letter writing write wrote read reading finds find found reac
 contacting busy know sure hmm um uh well right yep yeah nope bye goodbye care keep work job
 people person human agent online listening working alive ping wonderful fantastic amazing hopefully
 urgent urgently asap pls plz thanx thnx tysm u ur r worry worries
+tia ta kr rgds xx xxx mate pal buddy tell ask asking wanted wondering q
 """
 # Of other languages: none is an English word that asks something.
 _OF_OTHERS = """
@@ -70,7 +71,8 @@ _CALL_TEXTS = """
 help, i need help, can you help, could you help, can u help, can someone help, can somebody help,
 answer, reply, respond, can you answer, can you reply, can you respond, can someone answer,
 any news, any answer, any reply, any response, any update, any updates, any updates on this,
-no news, no answer, no reply, no response, urgent, hurry, bump
+no news, no answer, no reply, no response, urgent, hurry, bump,
+any idea, any ideas, let know
 """
 _AROUND_CALLS = frozenset(_AROUND_CALL_WORDS.split())
 _CALLS = frozenset(text.strip() for text in _CALL_TEXTS.split(","))
@@ -78,7 +80,7 @@ _OFFER = search_pattern(r"\b(?:help|assist|do for) you\b")
 _PLEASE = frozenset(["please", "pls", "plz", "bitte", "favor"])
 _THANKING_WORDS = """
 thank thanks thankyou thx thanx thnx ty tysm cheers appreciate appreciated appreciation grateful
-regards wishes danke merci gracias grazie obrigado obrigada
+regards wishes danke merci gracias grazie obrigado obrigada tia ta kr rgds xx xxx
 """
 _THANKING = frozenset(_THANKING_WORDS.split())
 _DENYING = frozenset(["no", "not", "never", "nor", "nope", "without"])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import (
     GREETING,
+    calls,
     denies,
     gives_thanks,
     has_content,
@@ -21,15 +22,24 @@ from rejoinder.text.sentences.questions import is_question
 LEAST_WORDS = 3  # of what is left of a sentence
 MOST_NAMES = 3  # words of a name
 _EDGES = " ,;:-\u2013\u2014"
+_DASHES = ("-", "\u2013", "\u2014")
 _MARKS = " .!"
 _BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
+_INTERROGATIVE = r"(?:how|wh\w++|can|could|do|does|did|is|are|will|would|should|may)\b"
+_WELL = r"(?:all )?(?:well|fine|good|great|ok|okay)"
 _GREETING = match_pattern(
-    rf"(?i:(?:{GREETING}|hallo"
-    r"|yo|btw|by the way|quick (?:question|q)|u[mh]++|hmm++|okay|ok|anyway|basically"
+    rf"(?i:(?:{GREETING}|hallo|(?:morning|afternoon|evening)(?= (?:all|everyone|team)\b)"
+    r"|yo|btw|by the way|u[mh]++|hmm++|okay|ok|anyway|basically"
+    r"|quick (?:question|q)(?: (?:from my side|for you))?"
     r"|so(?! (?:far|called|long|many|much|that)\b)"
-    r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|is|are)\b))\b"
-    r"[,:]?+(?: (?:there|all|everyone|team|guys|folks)\b(?! (?:is|are|was|were|can|has|have)\b))?+"
-    r"\s++)++"
+    r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|is|are)\b)"
+    rf"|hope (?:you are|you're|your|you|all is|everyone is)(?: doing)? {_WELL}"
+    r"|sorry (?:to|for) (?:bother|disturb|troubl)\w*+(?: you)?(?: again)?"
+    r"|(?:what )?i (?:just )?(?:wanted|want|have) to ask(?=:)|(?:just |i was )*+wondering(?=,)"
+    rf"|(?:(?:can|could|would) you (?:please |kindly )?(?:help me|tell me|let me know)"
+    rf"|i (?:would|'d) like to know)(?=:| {_INTERROGATIVE}))\b"
+    r"[,:]?+(?: (?:there|all|everyone|team|guys|folks|bot|mate)\b"
+    r"(?! (?:is|are|was|were|can|has|have)\b))?+\s++)++"
 )
 _NAMING = match_pattern(r"(?i:(?:and |so )?+(?:i am|i'm|this is)\b)")
 _NAMED = match_pattern(
@@ -42,9 +52,12 @@ _LEAD_IN = match_pattern(
     r"(?: (?:more|other|few|last|final|quick|short|small))*+ (?:thing|question)s?"
     r"(?: though| please)?)"
 )
-_THANKS = frozenset(["thanks", "thank", "thankyou", "thx", "thnx", "thanx", "ty", "tia", "cheers"])
-_CLOSING = frozenset(["best", "kind", "regards"])  # before a name
+_THANKING = "thanks thank thankyou thx thnx thanx ty tia ta cheers xx xxx"
+_THANKS = frozenset(_THANKING.split())
+_CLOSING = frozenset(["best", "kind", "regards", "kr"])  # before a name
+_CALLING = frozenset(["please", "pls", "any", "let"])  # "any ideas", "let me know"
 _HASTE = frozenset(["please", "pls", "plz", "asap"])  # ends a question; a demand is one by it
+_LAST = _THANKS | _CLOSING | _CALLING | _HASTE  # of which one begins courtesy at the end
 
 
 def without_courtesy(sentence: str) -> str:
@@ -55,7 +68,7 @@ def without_courtesy(sentence: str) -> str:
     """
     clauses = _clauses(sentence)
     del clauses[: _count_courtesy(clauses)]
-    if len(clauses) > 2 and _is_name(clauses[-1]) and _is_courtesy(clauses[-2], is_thanks):
+    if _is_signed(clauses):
         del clauses[-1]
     while len(clauses) > 1 and _is_courtesy(clauses[-1], is_thanks):
         del clauses[-1]
@@ -92,14 +105,29 @@ def _without_ending(sentence: str) -> str:
     said = sentence.split()
     for place in range(LEAST_WORDS, len(said)):
         word = said[place].lower().strip("!.,")
-        if word in _THANKS or word == "asap" or (word in _HASTE and is_question(words(sentence))):
-            rest = " ".join(said[place:])
-            is_signed = word in _THANKS and _is_courtesy(rest, is_thanks)
-            if is_signed or not (has_content(rest) or denies(rest)):
-                return " ".join(said[:place]).strip(_EDGES)
-        elif word in _CLOSING and _is_signature(" ".join(said[place:])):
+        ending = " ".join(said[place:]) if word in _LAST else ""
+        is_call = word in _CALLING and has_content(said[place - 1]) and calls(ending)
+        if is_call or (ending and _ends(word, ending, sentence)):
             return " ".join(said[:place]).strip(_EDGES)
     return sentence
+
+
+def _ends(word: str, ending: str, sentence: str) -> bool:
+    """Return whether the end of a sentence is courtesy, by its first word: "cheers Kim"."""
+    if word in _CLOSING:
+        return _is_signature(ending)
+    if word in _THANKS and _is_courtesy(ending, is_thanks):
+        return True
+    is_haste = word == "asap" or (word in _HASTE and is_question(words(sentence)))
+    return (is_haste or word in _THANKS) and not (has_content(ending) or denies(ending))
+
+
+def _is_signed(clauses: Sequence[str]) -> bool:
+    """Return whether the last clause is a name behind a dash, or behind thanks."""
+    if len(clauses) < 2 or not _is_name(clauses[-1]):
+        return False
+    is_dashed = clauses[-2].rstrip().endswith(_DASHES)
+    return is_dashed or (len(clauses) > 2 and _is_courtesy(clauses[-2], is_thanks))
 
 
 def _is_signature(ending: str) -> bool:
@@ -115,7 +143,12 @@ def _clauses(sentence: str) -> list[str]:
 
 def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
     """Return whether a clause is courtesy, as `judge` says, or says a name, or both."""
-    if judge(clause) or _NAMED.match(clause) or _LEAD_IN.fullmatch(clause.strip(_EDGES)):
+    if (
+        judge(clause)
+        or calls(clause)
+        or _NAMED.match(clause)
+        or _LEAD_IN.fullmatch(clause.strip(_EDGES))
+    ):
         return True
     given = _NAMING.match(clause)
     if given and _is_name(clause[given.end() :]):
