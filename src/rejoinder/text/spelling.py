@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -27,7 +27,14 @@ from rejoinder.text.slips import (
     slip_cost,
     within,
 )
-from rejoinder.text.word_forms import halves, stems, triples_of_letters, without_prefix
+from rejoinder.text.word_forms import (
+    LEAST_STEM,
+    halves,
+    inflections,
+    stems,
+    triples_of_letters,
+    without_prefix,
+)
 
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
 MOST_INITIALS = 5  # capitals of an acronym
@@ -38,7 +45,7 @@ FREQUENT = 1_500
 or of a neighbouring key."""
 COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
-by one slip behind the first letter."""
+by one likely slip behind the first letter, and proposed only as a form of a word of the index."""
 SERVICE_RANK = 10_000  # of words of services and chats, whose frequency is not known
 TITLES = frozenset(["dr", "miss", "mr", "mrs", "ms", "mx", "prof", "professor", "sir"])
 """Words behind which a name stands."""
@@ -77,7 +84,8 @@ _CODE = frozenset("0123456789@/#_\\")
 def english() -> Mapping[str, int]:
     """Return the rank of each English word: its place by frequency, the most frequent first.
 
-    Words of services and of chats, which are rare in books, have `SERVICE_RANK` at most.
+    The rarest ones follow by letters: they are known, and proposed only as a form of a word of the
+    index. Words of services and of chats, which are rare in books, have `SERVICE_RANK` at most.
     """
     ranks = {word: rank for rank, word in enumerate(_read_words("words.txt"))}
     for word in map(str.lower, _read_words("service_words.txt")):
@@ -198,9 +206,12 @@ class Speller:
         return 2 * self._english < self._own.total()
 
     @functools.cached_property
-    def _choices(self) -> list[str]:
-        """The words of the index that may have been meant."""
-        return [word for word in self._own if len(word) >= LEAST_LETTERS]
+    def _choices(self) -> dict[str, int]:
+        """How often the index has each word that may have been meant; other forms of one: once."""
+        own = {word: count for word, count in self._own.items() if len(word) >= LEAST_LETTERS}
+        long = [word for word in own if len(word) >= LEAST_STEM]
+        forms = {form for word in long for form in (*inflections(word), *_bases().get(word, ()))}
+        return {form: 1 for form in forms if form in english()} | own
 
     def _is_strange(self, word: str) -> bool:
         if word in self._own:
@@ -275,10 +286,13 @@ class Speller:
     def _own_costs(self, word: str, is_word: bool) -> Iterator[tuple[float, str]]:
         """Yield the words of the index that may have been meant, each behind its cost."""
         slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_word else 1
-        for near, distance in within(word, self._choices, slips):
+        for near, distance in within(word, list(self._choices), slips):
+            cost = slip_cost(word, near)
             is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
-            if is_alike or not (is_word or (distance > 1 and len(word) < TWO_SLIPS)):
-                yield slip_cost(word, near) - FREQUENCY_COST * math.log(self._own[near]), near
+            if is_word and not (is_alike and cost <= NEAR_COST):
+                continue
+            if is_alike or distance == 1 or len(word) >= TWO_SLIPS:
+                yield cost - FREQUENCY_COST * math.log(self._choices[near]), near
 
 
 def _likely_english(word: str) -> Iterator[tuple[float, str]]:
@@ -295,7 +309,7 @@ def _likely_english(word: str) -> Iterator[tuple[float, str]]:
             return OTHER_COST if is_odd and english()[near] < ODD_RANK else NEAR_COST
         return TWO_COST
 
-    most_rank = FREQUENT if is_short else 2 * COMMON
+    most_rank = FREQUENT if is_short else COMMON
 
     slips = 2 if len(word) >= TWO_SLIPS else 1
     return _english_costs(word, most_rank, slips, most_cost)
@@ -350,6 +364,16 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
     for text in texts:
         counts.update(_WORD.findall(_plain(text)))
     return counts
+
+
+@functools.cache
+def _bases() -> Mapping[str, Sequence[str]]:
+    """Return the English words that each regular inflection is one of."""
+    bases: defaultdict[str, list[str]] = defaultdict(list)
+    for word in _english_words(len(english())):
+        for form in inflections(word) if len(word) >= LEAST_STEM else ():
+            bases[form].append(word)
+    return bases
 
 
 def _count_english(counts: Counter[str]) -> int:
