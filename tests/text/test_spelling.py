@@ -289,3 +289,31 @@ def test_unlikely_slips_alone_are_gibberish():
     assert speller.correct("MY REFND IS LATE")[0] == "MY refund IS LATE"
     assert speller.is_foreign("aaaaaaa")
     assert not speller.is_foreign("klarna")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i am coeliac",
+        "shops in leeds",
+        "there is jitter on the line",
+        "the hob is broken",
+        "a two storey house",
+        "my budgie is ill",
+        "an analogue phone",
+        "i need a surveyor",
+        "trevor lives in bristol",
+    ],
+)
+def test_right_words_that_the_index_does_not_have_stay(text):
+    speller = Speller(["how is it, when do you open", "track my parcel"])
+    assert speller.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("is there paeking", "is there parking"), ("my parel is late", "my parcel is late"), ("is a roomv free", "is a room free")],
+)
+def test_a_form_of_a_word_of_the_index_wins_over_a_rarer_word(written, read):
+    speller = Speller(["Can I park my car?", "Where are my parcels?", "do you have rooms"])
+    assert speller.correct(written)[0] == read
