@@ -5,7 +5,7 @@ import random
 import pytest
 
 from rejoinder.text.messages import read_message
-from rejoinder.text.spelling import Correction, Speller, english, is_common
+from rejoinder.text.spelling import COMMON, Correction, Speller, _misspellings, english, is_common
 
 TEXTS = [
     "When do I get my refund?",
@@ -317,3 +317,19 @@ def test_right_words_that_the_index_does_not_have_stay(text):
 def test_a_form_of_a_word_of_the_index_wins_over_a_rarer_word(written, read):
     speller = Speller(["Can I park my car?", "Where are my parcels?", "do you have rooms"])
     assert speller.correct(written)[0] == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("accomodation", "accommodation"), ("recieved", "received"), ("payed", "paid"), ("prefered", "preferred")],
+)
+def test_words_as_many_write_them_are_known(written, read):
+    assert Speller(["where is it"]).correct(f"it is {written} now")[0] == f"it is {read} now"
+    assert Speller([f"it is {written}"]).correct(f"it is {written} now") == (f"it is {written} now", ())
+
+
+def test_misspellings_mean_english_words_and_are_none():
+    pairs = _misspellings()
+    ranks = english()
+    assert [right for right in pairs.values() if right not in ranks] == []
+    assert [wrong for wrong in pairs if ranks.get(wrong, COMMON) < COMMON] == []

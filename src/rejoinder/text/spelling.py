@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -91,6 +91,12 @@ def english() -> Mapping[str, int]:
     for word in map(str.lower, _read_words("service_words.txt")):
         ranks[word] = min(ranks.get(word, SERVICE_RANK), SERVICE_RANK)
     return ranks
+
+
+@functools.cache
+def _misspellings() -> Mapping[str, str]:
+    """Return words as many people write them, with those that they mean."""
+    return dict(pair.split(":") for pair in _read_words("misspellings.txt"))
 
 
 @functools.cache
@@ -210,7 +216,7 @@ class Speller:
         """How often the index has each word that may have been meant; other forms of one: once."""
         own = {word: count for word, count in self._own.items() if len(word) >= LEAST_LETTERS}
         long = [word for word in own if len(word) >= LEAST_STEM]
-        forms = {form for word in long for form in (*inflections(word), *_bases().get(word, ()))}
+        forms = {form for word in long for form in (*inflections(word), *stems(word))}
         return {form: 1 for form in forms if form in english()} | own
 
     def _is_strange(self, word: str) -> bool:
@@ -245,7 +251,9 @@ class Speller:
         stem = plain.partition("'")[0]
         own = self._own
         is_own = plain in own or stem in own or stem.removesuffix("s") in own or f"{stem}s" in own
-        return is_own or _is_english(stem) or self._is_inflected(stem)
+        if is_own or stem in _misspellings():
+            return is_own
+        return _is_english(stem) or self._is_inflected(stem)
 
     def _is_inflected(self, word: str) -> bool:
         """Return whether a word is a regular inflection of one of the index or of English."""
@@ -273,6 +281,8 @@ class Speller:
 
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
+        if word in _misspellings():
+            return _misspellings()[word]
         is_rare = word in english()
         is_word = is_rare or self._is_composed(word) or not english().keys().isdisjoint(stems(word))
         if is_word:
@@ -364,16 +374,6 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
     for text in texts:
         counts.update(_WORD.findall(_plain(text)))
     return counts
-
-
-@functools.cache
-def _bases() -> Mapping[str, Sequence[str]]:
-    """Return the English words that each regular inflection is one of."""
-    bases: defaultdict[str, list[str]] = defaultdict(list)
-    for word in _english_words(len(english())):
-        for form in inflections(word) if len(word) >= LEAST_STEM else ():
-            bases[form].append(word)
-    return bases
 
 
 def _count_english(counts: Counter[str]) -> int:
