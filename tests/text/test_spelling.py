@@ -333,3 +333,21 @@ def test_misspellings_mean_english_words_and_are_none():
     ranks = english()
     assert [right for right in pairs.values() if right not in ranks] == []
     assert [wrong for wrong in pairs if ranks.get(wrong, COMMON) < COMMON] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("isthere parking", "is there parking"),
+        ("show it at theborder", "show it at the border"),
+        ("Whereis it", "where is it"),
+        ("aswell as lamps", "as well as lamps"),
+        ("notthing works", "nothing works"),
+        ("the deadlift", "the deadlift"),
+        ("an ebike", "an ebike"),
+        ("near Andover", "near Andover"),
+    ],
+)
+def test_a_missing_blank_is_put_back(written, read):
+    speller = Speller(["where is the parking at the border", "do you have lamps"])
+    assert speller.correct(written)[0] == read

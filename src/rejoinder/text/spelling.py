@@ -36,6 +36,7 @@ from rejoinder.text.word_forms import (
     without_prefix,
 )
 
+LEAST_PARTED = 2  # letters of each of two words without a blank between them
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
 MOST_INITIALS = 5  # capitals of an acronym
 MOST_LETTERS = 24  # of a word that is corrected
@@ -231,9 +232,11 @@ class Speller:
 
         The other is a day or month or, at the beginning, a frequent word or one of the index. A
         word that is too long or too odd for a name may be any. Only a long word of the index may be
-        an unlikely slip away.
+        an unlikely slip away. Two words may stand at the beginning alone.
         """
         is_own = near in self._own
+        if " " in near:
+            return is_first
         is_long = is_own and len(word) >= LEAST_TWO_CAPITAL
         if not is_long and slip_cost(_plain(word), near) > NEAR_COST:
             return False
@@ -266,7 +269,7 @@ class Speller:
     def _is_rest(self, word: str) -> bool:
         """Return whether what stands behind a prefix is a word that may have one."""
         is_word = word in self._own or _is_english(word) or self._is_inflected(word)
-        return is_word and english().get(word, COMMON) >= MIN_PART_RANK
+        return is_word and _rank(word) >= MIN_PART_RANK
 
     def _correction(self, word: str) -> str | None:
         known = self._known  # which other threads may clear
@@ -291,7 +294,25 @@ class Speller:
         else:
             costs = _likely_english(word)
         found = [*self._own_costs(word, is_word), *costs]
-        return min(found)[1] if found else None
+        best = min(found)[1] if found else None
+        if is_word or (best and slip_cost(word, best) <= NEAR_COST):
+            return best
+        return self._parted(word) or best
+
+    def _parted(self, word: str) -> str | None:
+        """Return two words that were written without a blank; None: the word is no such two.
+
+        One of them is too frequent for a part of a compound, and the other is of the index or
+        frequent, too.
+        """
+        parts = [
+            (one, other)
+            for one, other in halves(word, LEAST_PARTED)
+            if min(map(_rank, (one, other))) < MIN_PART_RANK
+            and self._is_apart(one)
+            and self._is_apart(other)
+        ]
+        return " ".join(min(parts, key=lambda pair: max(map(_rank, pair)))) if parts else None
 
     def _own_costs(self, word: str, is_word: bool) -> Iterator[tuple[float, str]]:
         """Yield the words of the index that may have been meant, each behind its cost."""
@@ -303,6 +324,11 @@ class Speller:
                 continue
             if is_alike or distance == 1 or len(word) >= TWO_SLIPS:
                 yield cost - FREQUENCY_COST * math.log(self._choices[near]), near
+
+    def _is_apart(self, word: str) -> bool:
+        """Return whether a word may stand beside another one without a blank."""
+        most_rank = FREQUENT if len(word) >= LEAST_LETTERS else MIN_PART_RANK
+        return word in self._own or _rank(word) < most_rank
 
 
 def _likely_english(word: str) -> Iterator[tuple[float, str]]:
@@ -356,11 +382,15 @@ def _is_compound(word: str) -> bool:
 
 def _is_part(word: str) -> bool:
     """Return whether a word may be a part of a compound."""
-    return MIN_PART_RANK <= english().get(word, COMMON) < MAX_PART_RANK
+    return MIN_PART_RANK <= _rank(word) < MAX_PART_RANK
+
+
+def _rank(word: str) -> int:
+    return english().get(word, COMMON)
 
 
 def _is_english(word: str) -> bool:
-    return english().get(word, COMMON) < COMMON
+    return _rank(word) < COMMON
 
 
 def _is_name(word: str) -> bool:
