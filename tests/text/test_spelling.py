@@ -5,7 +5,7 @@ import random
 import pytest
 
 from rejoinder.text.messages import read_message
-from rejoinder.text.spelling import Correction, Speller, english, is_common
+from rejoinder.text.spelling import COMMON, Correction, Speller, _misspellings, english, is_common
 
 TEXTS = [
     "When do I get my refund?",
@@ -289,3 +289,65 @@ def test_unlikely_slips_alone_are_gibberish():
     assert speller.correct("MY REFND IS LATE")[0] == "MY refund IS LATE"
     assert speller.is_foreign("aaaaaaa")
     assert not speller.is_foreign("klarna")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i am coeliac",
+        "shops in leeds",
+        "there is jitter on the line",
+        "the hob is broken",
+        "a two storey house",
+        "my budgie is ill",
+        "an analogue phone",
+        "i need a surveyor",
+        "trevor lives in bristol",
+    ],
+)
+def test_right_words_that_the_index_does_not_have_stay(text):
+    speller = Speller(["how is it, when do you open", "track my parcel"])
+    assert speller.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("is there paeking", "is there parking"), ("my parel is late", "my parcel is late"), ("is a roomv free", "is a room free")],
+)
+def test_a_form_of_a_word_of_the_index_wins_over_a_rarer_word(written, read):
+    speller = Speller(["Can I park my car?", "Where are my parcels?", "do you have rooms"])
+    assert speller.correct(written)[0] == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("accomodation", "accommodation"), ("recieved", "received"), ("payed", "paid"), ("prefered", "preferred")],
+)
+def test_words_as_many_write_them_are_known(written, read):
+    assert Speller(["where is it"]).correct(f"it is {written} now")[0] == f"it is {read} now"
+    assert Speller([f"it is {written}"]).correct(f"it is {written} now") == (f"it is {written} now", ())
+
+
+def test_misspellings_mean_english_words_and_are_none():
+    pairs = _misspellings()
+    ranks = english()
+    assert [right for right in pairs.values() if right not in ranks] == []
+    assert [wrong for wrong in pairs if ranks.get(wrong, COMMON) < COMMON] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("isthere parking", "is there parking"),
+        ("show it at theborder", "show it at the border"),
+        ("Whereis it", "where is it"),
+        ("aswell as lamps", "as well as lamps"),
+        ("notthing works", "nothing works"),
+        ("the deadlift", "the deadlift"),
+        ("an ebike", "an ebike"),
+        ("near Andover", "near Andover"),
+    ],
+)
+def test_a_missing_blank_is_put_back(written, read):
+    speller = Speller(["where is the parking at the border", "do you have lamps"])
+    assert speller.correct(written)[0] == read

@@ -11,6 +11,7 @@ OTHER_COST = 1.25  # of any other slip
 TWO_COST = 2.0  # of two slips
 FIRST_COST = 0.4  # that the first letter is another, and not swapped
 KEYS = "qwertyuiop asdfghjkl zxcvbnm"
+SPACE_KEYS = "cvbnm"  # beside the space bar
 
 
 def slip_cost(word: str, near: str) -> float:
@@ -28,8 +29,10 @@ def slip_cost(word: str, near: str) -> float:
     first = 0.0 if start else FIRST_COST
     if max(len(written), len(meant)) > 1:
         return first + TWO_COST
+    if not meant:
+        return first + (NEAR_COST if not end and written in SPACE_KEYS else OTHER_COST)
     is_near = not written or any(pair in KEYS for pair in (written + meant, meant + written))
-    return first + (NEAR_COST if is_near and meant else OTHER_COST)
+    return first + (NEAR_COST if is_near else OTHER_COST)
 
 
 def within(word: str, choices: Sequence[str], slips: int) -> list[tuple[str, int]]:

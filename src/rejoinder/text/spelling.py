@@ -27,8 +27,16 @@ from rejoinder.text.slips import (
     slip_cost,
     within,
 )
-from rejoinder.text.word_forms import halves, stems, triples_of_letters, without_prefix
+from rejoinder.text.word_forms import (
+    LEAST_STEM,
+    halves,
+    inflections,
+    stems,
+    triples_of_letters,
+    without_prefix,
+)
 
+LEAST_PARTED = 2  # letters of each of two words without a blank between them
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
 MOST_INITIALS = 5  # capitals of an acronym
 MOST_LETTERS = 24  # of a word that is corrected
@@ -38,7 +46,7 @@ FREQUENT = 1_500
 or of a neighbouring key."""
 COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
-by one slip behind the first letter."""
+by one likely slip behind the first letter, and proposed only as a form of a word of the index."""
 SERVICE_RANK = 10_000  # of words of services and chats, whose frequency is not known
 TITLES = frozenset(["dr", "miss", "mr", "mrs", "ms", "mx", "prof", "professor", "sir"])
 """Words behind which a name stands."""
@@ -77,12 +85,19 @@ _CODE = frozenset("0123456789@/#_\\")
 def english() -> Mapping[str, int]:
     """Return the rank of each English word: its place by frequency, the most frequent first.
 
-    Words of services and of chats, which are rare in books, have `SERVICE_RANK` at most.
+    The rarest ones follow by letters: they are known, and proposed only as a form of a word of the
+    index. Words of services and of chats, which are rare in books, have `SERVICE_RANK` at most.
     """
     ranks = {word: rank for rank, word in enumerate(_read_words("words.txt"))}
     for word in map(str.lower, _read_words("service_words.txt")):
         ranks[word] = min(ranks.get(word, SERVICE_RANK), SERVICE_RANK)
     return ranks
+
+
+@functools.cache
+def _misspellings() -> Mapping[str, str]:
+    """Return words as many people write them, with those that they mean."""
+    return dict(pair.split(":") for pair in _read_words("misspellings.txt"))
 
 
 @functools.cache
@@ -198,9 +213,12 @@ class Speller:
         return 2 * self._english < self._own.total()
 
     @functools.cached_property
-    def _choices(self) -> list[str]:
-        """The words of the index that may have been meant."""
-        return [word for word in self._own if len(word) >= LEAST_LETTERS]
+    def _choices(self) -> dict[str, int]:
+        """How often the index has each word that may have been meant; other forms of one: once."""
+        own = {word: count for word, count in self._own.items() if len(word) >= LEAST_LETTERS}
+        long = [word for word in own if len(word) >= LEAST_STEM]
+        forms = {form for word in long for form in (*inflections(word), *stems(word))}
+        return {form: 1 for form in forms if form in english()} | own
 
     def _is_strange(self, word: str) -> bool:
         if word in self._own:
@@ -214,9 +232,11 @@ class Speller:
 
         The other is a day or month or, at the beginning, a frequent word or one of the index. A
         word that is too long or too odd for a name may be any. Only a long word of the index may be
-        an unlikely slip away.
+        an unlikely slip away. Two words may stand at the beginning alone.
         """
         is_own = near in self._own
+        if " " in near:
+            return is_first
         is_long = is_own and len(word) >= LEAST_TWO_CAPITAL
         if not is_long and slip_cost(_plain(word), near) > NEAR_COST:
             return False
@@ -234,7 +254,9 @@ class Speller:
         stem = plain.partition("'")[0]
         own = self._own
         is_own = plain in own or stem in own or stem.removesuffix("s") in own or f"{stem}s" in own
-        return is_own or _is_english(stem) or self._is_inflected(stem)
+        if is_own or stem in _misspellings():
+            return is_own
+        return _is_english(stem) or self._is_inflected(stem)
 
     def _is_inflected(self, word: str) -> bool:
         """Return whether a word is a regular inflection of one of the index or of English."""
@@ -247,7 +269,7 @@ class Speller:
     def _is_rest(self, word: str) -> bool:
         """Return whether what stands behind a prefix is a word that may have one."""
         is_word = word in self._own or _is_english(word) or self._is_inflected(word)
-        return is_word and english().get(word, COMMON) >= MIN_PART_RANK
+        return is_word and _rank(word) >= MIN_PART_RANK
 
     def _correction(self, word: str) -> str | None:
         known = self._known  # which other threads may clear
@@ -262,6 +284,8 @@ class Speller:
 
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
+        if word in _misspellings():
+            return _misspellings()[word]
         is_rare = word in english()
         is_word = is_rare or self._is_composed(word) or not english().keys().isdisjoint(stems(word))
         if is_word:
@@ -270,15 +294,41 @@ class Speller:
         else:
             costs = _likely_english(word)
         found = [*self._own_costs(word, is_word), *costs]
-        return min(found)[1] if found else None
+        best = min(found)[1] if found else None
+        if is_word or (best and slip_cost(word, best) <= NEAR_COST):
+            return best
+        return self._parted(word) or best
+
+    def _parted(self, word: str) -> str | None:
+        """Return two words that were written without a blank; None: the word is no such two.
+
+        One of them is too frequent for a part of a compound, and the other is of the index or
+        frequent, too.
+        """
+        parts = [
+            (one, other)
+            for one, other in halves(word, LEAST_PARTED)
+            if min(map(_rank, (one, other))) < MIN_PART_RANK
+            and self._is_apart(one)
+            and self._is_apart(other)
+        ]
+        return " ".join(min(parts, key=lambda pair: max(map(_rank, pair)))) if parts else None
 
     def _own_costs(self, word: str, is_word: bool) -> Iterator[tuple[float, str]]:
         """Yield the words of the index that may have been meant, each behind its cost."""
         slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_word else 1
-        for near, distance in within(word, self._choices, slips):
+        for near, distance in within(word, list(self._choices), slips):
+            cost = slip_cost(word, near)
             is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
-            if is_alike or not (is_word or (distance > 1 and len(word) < TWO_SLIPS)):
-                yield slip_cost(word, near) - FREQUENCY_COST * math.log(self._own[near]), near
+            if is_word and not (is_alike and cost <= NEAR_COST):
+                continue
+            if is_alike or distance == 1 or len(word) >= TWO_SLIPS:
+                yield cost - FREQUENCY_COST * math.log(self._choices[near]), near
+
+    def _is_apart(self, word: str) -> bool:
+        """Return whether a word may stand beside another one without a blank."""
+        most_rank = FREQUENT if len(word) >= LEAST_LETTERS else MIN_PART_RANK
+        return word in self._own or _rank(word) < most_rank
 
 
 def _likely_english(word: str) -> Iterator[tuple[float, str]]:
@@ -295,7 +345,7 @@ def _likely_english(word: str) -> Iterator[tuple[float, str]]:
             return OTHER_COST if is_odd and english()[near] < ODD_RANK else NEAR_COST
         return TWO_COST
 
-    most_rank = FREQUENT if is_short else 2 * COMMON
+    most_rank = FREQUENT if is_short else COMMON
 
     slips = 2 if len(word) >= TWO_SLIPS else 1
     return _english_costs(word, most_rank, slips, most_cost)
@@ -332,11 +382,15 @@ def _is_compound(word: str) -> bool:
 
 def _is_part(word: str) -> bool:
     """Return whether a word may be a part of a compound."""
-    return MIN_PART_RANK <= english().get(word, COMMON) < MAX_PART_RANK
+    return MIN_PART_RANK <= _rank(word) < MAX_PART_RANK
+
+
+def _rank(word: str) -> int:
+    return english().get(word, COMMON)
 
 
 def _is_english(word: str) -> bool:
-    return english().get(word, COMMON) < COMMON
+    return _rank(word) < COMMON
 
 
 def _is_name(word: str) -> bool:

@@ -39,9 +39,9 @@ def without_prefix(word: str) -> list[str]:
     return [rest for rest in rests if len(rest) >= LEAST_STEM]
 
 
-def halves(word: str) -> Iterator[tuple[str, str]]:
-    """Yield each pair of words that a compound may consist of."""
-    for cut in range(LEAST_HALF, len(word) - LEAST_HALF + 1):
+def halves(word: str, least: int = LEAST_HALF) -> Iterator[tuple[str, str]]:
+    """Yield each pair of words of some letters that a compound may consist of."""
+    for cut in range(least, len(word) - least + 1):
         yield word[:cut], word[cut:]
 
 
