@@ -90,7 +90,8 @@ def test_small_talk_is_read_before_a_message_that_asks_again():
     for call in ("HELLO", "any news?", "please help", "urgent!!!"):
         assert read_parts(["Hi", "Where is my lamp?", call], None).message.text == "Where is my lamp?"
         assert read_parts(["Hi", "My lamp broke.", call], None).message.text.startswith("My lamp broke.")
-    assert read_parts(["Where is my lamp?", "thanks"], None).message.text == "thanks"
+    assert read_parts(["Where is my lamp?", "thanks"], None).message.text == "Where is my lamp?"
+    assert read_parts(["Is there anything else I can help you with?", "thanks"], None).message.text == "thanks"
     assert read_parts(["Hi", "HELLO"], None).message.text == "HELLO"
     assert read_parts(["3", "Hello!"], None).message.text == "Hello!"
     assert "It broke. 4711" in read_parts(["It broke.", "4711", "HELLO"], None).message.text
