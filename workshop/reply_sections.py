@@ -152,10 +152,10 @@ SECTIONS = {
         " two typos in the longest word, in bursts, with an emoji, below a quoted mail, two"
         " questions that both get theirs; and foreign and random messages that get none. `plain`:"
         " read as they come, as by earlier versions. BM25 and character n-grams give the nearest"
-        " question's. Spoilt: mails, of all lengths,"
-        " answered wrongly whose question alone is answered rightly. Mean: of the FAQs. Last rows: messages that deny what a reply answers and get"
-        " it with a confidence above 0.5, and requests with other negators that get theirs; then"
-        " replies known by one emoji each.",
+        " question's. Spoilt: mails, of all lengths, answered wrongly whose question alone is"
+        " answered rightly. Mean: of the FAQs. Last rows: messages that deny what a reply answers"
+        " and get it with a confidence above 0.5, and requests with other negators that get"
+        " theirs; then replies known by one emoji each.",
         _messages,
     ),
     "foreign": Section(

@@ -466,7 +466,7 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
     held_out = f"of {head['held_out']:,} that were left out {head['right']:.1%} found their reply"
     return [
         f"{count}; {held_out}",
-        f"{lowest}: {head['refused']:.1%} of everyday messages do",
+        f"{lowest}: {head['refused']:.1%} of everyday messages find none",
         (
             "calibrated with them: --minimum-confidence P answers if the best reply is right with"
             " probability P"

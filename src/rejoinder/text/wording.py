@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 from rejoinder.patterns import search_pattern
 from rejoinder.text.chat_words import read_chat_words
 from rejoinder.text.courtesy import words
@@ -10,6 +12,8 @@ from rejoinder.text.spelling import other_languages
 from rejoinder.text.tone import without_tone
 
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
+_ENTITY = search_pattern(r"&(?:[A-Za-z]{2,8}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,5});")
+_EMPHASIS = search_pattern(r"(?<!\w)(?:\*\*|~~)(?=\S)|(?<=\S)(?:\*\*|~~)(?!\w)")
 _BLANKS = search_pattern(r"[^\S\r\n]++")
 _BEFORE_MARK = search_pattern(r"(?<!\s) (?=[?!.,;](?:\s|\Z))")
 
@@ -17,15 +21,17 @@ _BEFORE_MARK = search_pattern(r"(?<!\s) (?=[?!.,;](?:\s|\Z))")
 def plain_wording(text: str) -> str:
     """Return a text in plain words, with usual blanks, letters and marks.
 
-    One blank is between two words, and none before a mark; nothing is of full width.
+    One blank is between two words, and none before a mark; nothing is of full width, an entity of
+    HTML, or emphasised as in Markdown.
 
     Beside a word of another language there are no English short forms: "u" is Dutch, too.
 
     >>> plain_wording("omg r u open tmrw???")
     'are you open tomorrow?'
     """
-    blanks = _BLANKS.sub(" ", text.translate(_WIDE))
-    read = read_emoji(_BEFORE_MARK.sub("", blanks))
+    plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text.translate(_WIDE))
+    plain = _BLANKS.sub(" ", _EMPHASIS.sub("", plain))
+    read = read_emoji(_BEFORE_MARK.sub("", plain))
     if other_languages().isdisjoint(words(read)):
         read = read_chat_words(read)
     return without_tone(read)

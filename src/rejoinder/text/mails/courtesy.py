@@ -35,8 +35,9 @@ _LETTER_GREETING = match_pattern(  # what is addressed behind it is no request
 _FORMULA = match_pattern(
     r"(?i)(?:(?:with |my )?(?:very )?(?:best|kind|kindest|warm|warmest|many)(?: (?:regards|wishes"
     r"|greetings|thanks))?|(?:with )?regards|(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?"
-    r"|yours|cheers|thanks(?: (?:again|a lot|so much|very much|in advance|and (?:best|kind)?"
-    r" ?regards))?|thank you(?: (?:again|so much|very much|in advance))?|br|vg|mfg|lg"
+    r"|yours|cheers|thanks(?: (?:again|a lot|so much|very much|in advance|and best"
+    r"|and (?:best|kind)? ?regards))?|thank you(?: (?:again|so much|very much|in advance))?"
+    r"|br|vg|mfg|lg"
     r"|mit (?:freundlichen|besten) gr\u00fc(?:\u00df|ss)en|mit freundlichem gru\u00df"
     r"|(?:viele|liebe|beste|sch\u00f6ne|freundliche) gr\u00fc(?:\u00df|ss)e"
     r"|(?:vielen |besten |herzlichen )?dank(?:e)?(?: (?:im voraus|und gru\u00df))?"
@@ -71,7 +72,7 @@ _PLACING = frozenset(["at", "for", "in", "of", "on", "to", "with"])  # before no
 _HASTE = frozenset(["please", "pls", "plz", "asap", "urgently", "immediately"])
 _PARTING_WORDS = """
 regards rgds brgds greetings wishes love hugs kisses sincerely faithfully truly respectfully warmly
-cordially cheers thanks thank thanx thx tks ta tia kr hearing
+cordially cheers thanks thank thanx thx tks ta tia kr hearing thanking appreciated cheerio xx xxx
 """
 _ADDRESSED_WORDS = """
 a again all an and at both care customer customers dear desk everybody everyone folks for friends

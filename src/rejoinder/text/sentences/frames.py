@@ -1,4 +1,4 @@
-"""What stands around a sentence and says nothing: quotes, bullets, labels of forms, mentions."""
+"""What stands around a sentence and says nothing: quotes, bullets, labels, stamps, mentions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ _MENTION = r"(?:<@[^\s<>]{1,40}>|@[\w.-]{1,40})[,:]?"  # of the account that is 
 _ITEM = r"(?:[-*+\u2022\u00b7\u25aa\u25e6\u2023\u2013\u2014]|\d{1,2}[.)](?=\s++[^\s\d]))"
 _LABEL = (
     r"(?i:(?:my )?(?:q|question|query|subject|re|fwd?|topic|title|message|comment|request"
-    r"|inquiry|enquiry|issue|problem|description)(?: ?\d{1,2})?:)"
+    r"|inquiry|enquiry|issue|problem|description|customer|user|client|visitor|guest"
+    r"|(?:ticket|case|ref|reference)(?: no\.?| number)?)(?: ?#?[\w-]{0,20}\d)?:)"
 )
-_FRONT = match_pattern(rf"(?:(?:{_MENTION}|{_ITEM}|{_LABEL})\s++|(?:\.{{2,}}+|\u2026)\s*+)++(?=\S)")
+_BRACKETED = r"\[[^\[\]\n]{1,40}\](?: [A-Z]\w{1,20}:)?"  # "[EXTERNAL]", "[12:03] Kim:"
+_BEFORE = rf"(?:{_MENTION}|{_ITEM}|{_LABEL}|{_BRACKETED})\s++"
+_FRONT = match_pattern(rf"(?:{_BEFORE}|(?:\.{{2,}}+|\u2026)\s*+)++(?=\S)")
 _PAIRS = {
     '"': '"',
     "'": "'",
