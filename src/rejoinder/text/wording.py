@@ -1,4 +1,4 @@
-"""The wording of messages and examples: chat words, emoji and tone as models know them."""
+"""The wording of messages and examples: marks, chat words, emoji and tone as models know them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ def plain_wording(text: str) -> str:
     """Return a text in plain words, with usual blanks, letters and marks.
 
     One blank is between two words, and none before a mark; nothing is of full width, an entity of
-    HTML, or emphasised as in Markdown.
-
-    Beside a word of another language there are no English short forms: "u" is Dutch, too.
+    HTML, or emphasised as in Markdown. Beside a word of another language there are no English short
+    forms: "u" is Dutch, too.
 
     >>> plain_wording("omg r u open tmrw???")
     'are you open tomorrow?'

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import (
-    GREETING,
     calls,
     denies,
     gives_thanks,
@@ -17,6 +16,7 @@ from rejoinder.text.courtesy import (
     words,
 )
 from rejoinder.text.mails.courtesy import is_name
+from rejoinder.text.sentences.openings import count_opening
 from rejoinder.text.sentences.questions import is_question
 
 LEAST_WORDS = 3  # of what is left of a sentence
@@ -25,28 +25,10 @@ _EDGES = " ,;:-\u2013\u2014"
 _DASHES = ("-", "\u2013", "\u2014")
 _MARKS = " .!"
 _BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
-_INTERROGATIVE = r"(?:how|wh\w++|can|could|do|does|did|is|are|will|would|should|may)\b"
-_WELL = r"(?:all )?(?:well|fine|good|great|ok|okay)"
-_GREETING = match_pattern(
-    rf"(?i:(?:{GREETING}|hallo|(?:morning|afternoon|evening)(?= (?:all|everyone|team)\b)"
-    r"|yo|btw|by the way|u[mh]++|hmm++|okay|ok|anyway|basically"
-    r"|quick (?:question|q)(?: (?:from my side|for you))?"
-    r"|so(?! (?:far|called|long|many|much|that)\b)"
-    r"|(?:please|pls|plz)(?= (?:how|wh\w++|can|could|is|are)\b)"
-    rf"|hope (?:you are|you're|your|you|all is|everyone is)(?: doing)? {_WELL}"
-    r"|sorry (?:to|for) (?:bother|disturb|troubl)\w*+(?: you)?(?: again)?"
-    r"|(?:what )?i (?:just )?(?:wanted|want|have) to ask(?=:)|(?:just |i was )*+wondering(?=,)"
-    rf"|(?:(?:can|could|would) you (?:please |kindly )?(?:help me|tell me|let me know)"
-    rf"|i (?:would|'d) like to know)(?=:| {_INTERROGATIVE}))\b"
-    r"[,:]?+(?: (?:there|all|everyone|team|guys|folks|bot|mate)\b"
-    r"(?! (?:is|are|was|were|can|has|have)\b))?+\s++)++"
-)
 _NAMING = match_pattern(r"(?i:(?:and |so )?+(?:i am|i'm|this is)\b)")
 _NAMED = match_pattern(
     rf"(?i:(?:and |so )?+my name(?: is|'s))(?:\s++\S++){{1,{MOST_NAMES}}}+\s*+\Z"
 )
-
-
 _LEAD_IN = match_pattern(
     r"(?i:(?:and |but |just |only |also )*+(?:one|another|a|two|three|some|several)"
     r"(?: (?:more|other|few|last|final|quick|short|small))*+ (?:thing|question)s?"
@@ -73,8 +55,7 @@ def without_courtesy(sentence: str) -> str:
     while len(clauses) > 1 and _is_courtesy(clauses[-1], is_thanks):
         del clauses[-1]
     rest = _without_ending("".join(clauses).strip(_EDGES))
-    if greeting := _GREETING.match(rest):
-        rest = rest[greeting.end() :]
+    rest = rest[count_opening(rest) :]
     if len(rest) == len(sentence.strip(_EDGES)):
         return sentence
     return rest if len(words(rest)) >= LEAST_WORDS and has_content(rest) else sentence
@@ -84,7 +65,7 @@ def begins_with_greeting(sentence: str) -> bool:
     """Return whether a sentence has a greeting in front, or what only opens it: "ok so"."""
     clauses = _clauses(sentence)
     front = "".join(clauses[: _count_courtesy(clauses)])
-    return bool(front and not gives_thanks(front)) or _GREETING.match(sentence) is not None
+    return bool(front and not gives_thanks(front)) or count_opening(sentence) > 0
 
 
 def _count_courtesy(clauses: Sequence[str]) -> int:
