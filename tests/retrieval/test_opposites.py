@@ -2,6 +2,7 @@
 
 import pytest
 
+from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.opposites import MARGIN, PENALTY, SILENCE, push_back
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
@@ -52,6 +53,20 @@ def test_a_reply_to_the_same_in_other_words_is_given():
     assert judge(replies[::2], ("please don't remove the insurance",)) == []
 
 
+def test_a_wish_behind_a_denial_may_be_answered():
+    replies = [reply(0, 0.9, "close my account"), reply(1, FAR, "change my account")]
+    for wish, count in (("I just want another one", 1), ("I like it", 0), ("I am happy with it", 0)):
+        found = judge(replies, (f"{DENIED}, {wish}",), minimum=0)
+        assert [(each.position, each.score) for each in found] == [(1, FAR)] * count
+
+
+@pytest.mark.parametrize(("thanks", "count"), [(", thanks", 0), (" thank you!", 0), (". Thanks", 1), (", help", 1), ("", 1)])
+def test_thanks_right_behind_a_refusal_belong_to_it(thanks, count):
+    first = "no cot for us"
+    texts = (f"{first}{thanks}", first)
+    assert len(judge([reply(0, 0.9, "do you have cots", part=1)], texts)) == count
+
+
 def test_another_part_of_the_message_is_answered():
     texts = (DENIED, "Where can I pay?")
     found = judge([reply(0, 0.9, "close my account"), reply(1, 0.2, "where do I pay", part=1)], texts)
@@ -98,6 +113,14 @@ def test_the_reason_of_a_silence_does_not_depend_on_the_number_of_replies(tmp_pa
     for options in (SearchOptions(k=k), SearchOptions(k=k, diversity=0.5), SearchOptions(k=k, hybrid=0.1)):
         assert index.silence([message], options) == reason
     assert index.silence([message], SearchOptions(k=k, minimum_score=1000)) is None
+
+
+def test_a_message_that_denies_nothing_has_the_reason_too(tmp_path):
+    lateness = Candidate("Sorry for that.", examples=(("the juggler did not arrive",), ("a late juggler",)))
+    index = Index.build(WordEncoder(), [*faq(slice(1, 3)), lateness], tmp_path / "index")
+    assert index.search([["the juggler did arrive"]]) == [[]]
+    assert index.silence(["the juggler did arrive"]) == "denied"
+    assert index.search([["the juggler did not arrive"]])[0][0].text == lateness.text
 
 
 def test_the_first_reply_does_not_depend_on_the_number_of_replies(tmp_path):

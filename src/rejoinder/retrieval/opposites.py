@@ -10,7 +10,7 @@ from dataclasses import replace
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.parts import sentence_parts
 from rejoinder.retrieval.replies import Reply, best_first
-from rejoinder.text.polarity import agrees_by_poles, denies_a_sentence, opposed
+from rejoinder.text.polarity import agrees_by_poles, denies_a_sentence, opposed, wishes_besides
 
 PENALTY = 1.0
 """Of the score of a reply that answers the opposite: about as much as two unlike texts differ."""
@@ -32,10 +32,18 @@ def _says_the_same(reply: Reply, texts: Sequence[str]) -> bool:
 
 
 def _answered(reply: Reply, texts: Sequence[str]) -> str:
-    """Return the part of a message that a reply answers, with a sentence that denies it."""
+    """Return the part of a message that a reply answers, with a sentence that denies it.
+
+    Thanks right behind it belong to it: they make a refusal of "no cabin for us".
+    """
     whole = texts[0]
     text = texts[reply.part]
-    return whole if reply.part and text in whole and denies_a_sentence(whole) else text
+    if not reply.part or text not in whole:
+        return text
+    if denies_a_sentence(whole):
+        return whole
+    _, _, behind = whole.partition(text)
+    return f"{text}, thanks" if behind.lstrip(" ,").lower().startswith("thank") else text
 
 
 def push_back(
@@ -44,7 +52,8 @@ def push_back(
     """Return replies, best first, after those that oppose the message have lost `PENALTY`.
 
     Where nothing else fits a sentence of the message as well, all replies to it lose `SILENCE`,
-    but for those known to answer the same by the other of two poles: "lost" for "not found".
+    but for those known to answer the same by the other of two poles: "lost" for "not found". A
+    sentence that goes on with a wish, "I just want to move it", keeps the scores of what else fits.
     """
     judged = [replace(reply, opposes=opposing(reply, texts) or "") for reply in replies]
     is_one_sentence = len(sentence_parts(texts)) < 2
@@ -53,7 +62,8 @@ def push_back(
         by_sentence[0 if is_one_sentence else reply.part].append(reply)
     lowered = []
     for own in by_sentence.values():
-        is_silent = _is_unanswered(own)
+        text = texts[0] if is_one_sentence else texts[own[0].part]
+        is_silent = _is_unanswered(own) and not wishes_besides(text)
         for reply in own:
             is_lost = is_silent and not _says_the_same(reply, texts)
             lost = PENALTY * bool(reply.opposes) + SILENCE * is_lost

@@ -5,14 +5,17 @@ other in a word that they share: where one wishes that it is not done, or says t
 where both say the same of two poles ("turn on", "disable"). That something was not done ("it does
 not turn on") is the opposite of what was done, but not of a wish. A question opposes nothing, but
 for one that asks for an offer ("do you have helmets"): it is the opposite of "no helmet please".
+What can be done again is the opposite of what cannot.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 from rejoinder.text.signs.denials import bare_denials
-from rejoinder.text.signs.poles import ARRIVAL
+from rejoinder.text.signs.lexicon import ENDS, NEGATORS, WISH
+from rejoinder.text.signs.poles import MOVES, has_content
 from rejoinder.text.signs.reading import MOST_WORDS, TIMES, signs
 from rejoinder.text.signs.sign import Said, Sign
 from rejoinder.text.signs.tokens import tokenize
@@ -26,10 +29,12 @@ _OPPOSITES = frozenset(
         (Sign.HAD, Sign.NOT_SO),
         (Sign.HAD, Sign.UNWISHED),
         (Sign.OFFERED, Sign.UNWISHED),
+        (Sign.ABLE, Sign.UNABLE),
     )
 )
+_WISHES = WISH - {"with", "like", "would"}  # of "I like it", "that would be fine"
 _GOT = {Sign.SO: Sign.HAD, Sign.NOT_SO: Sign.NOT_SO}  # of the thing, by the sign of its arrival
-_OF_QUESTIONS = (Sign.OPEN, Sign.OFFERED)
+_UNSAID = (Sign.OPEN, Sign.OFFERED, Sign.ABLE, Sign.UNABLE)  # as much is true of other poles
 _SAME_OF_POLES = frozenset(
     frozenset(pair) for pair in ((Sign.WISHED, Sign.UNWISHED), (Sign.SO, Sign.NOT_SO))
 )
@@ -49,7 +54,7 @@ def opposed(text: str, others: Iterable[str]) -> str | None:
         if shared == [TIMES]:
             continue
         for word in shared:
-            if word == ARRIVAL and not _of_one_thing(own, theirs):
+            if word in MOVES and not _of_one_thing(word, own, theirs):
                 continue
             if _clash(own[word], theirs[word]):
                 clashes.setdefault(word, other)
@@ -75,17 +80,17 @@ def agrees_by_poles(text: str, others: Iterable[str]) -> bool:
     return False
 
 
-def _of_one_thing(own: Mapping[str, Said], theirs: Mapping[str, Said]) -> bool:
+def _of_one_thing(verb: str, own: Mapping[str, Said], theirs: Mapping[str, Said]) -> bool:
     """Return whether two texts say of the same thing whether it arrived, or one says "it"."""
-    things = _things(own)
-    others = _things(theirs)
+    things = _things(verb, own)
+    others = _things(verb, theirs)
     return not things or not others or not things.isdisjoint(others)
 
 
-def _things(said: Mapping[str, Said]) -> set[str]:
+def _things(verb: str, said: Mapping[str, Said]) -> set[str]:
     """Return what arrived or not: what somebody got, did not get, or else all that is named."""
-    sign = said[ARRIVAL].sign
-    others = {word: each.sign for word, each in said.items() if word != ARRIVAL}
+    sign = said[verb].sign
+    others = {word: each.sign for word, each in said.items() if word != verb}
     if sign not in _GOT:
         return set(others)
     got = {word for word, each in others.items() if each is _GOT[sign]}
@@ -94,7 +99,7 @@ def _things(said: Mapping[str, Said]) -> set[str]:
 
 def _clash(own: Said, other: Said) -> bool:
     if own.is_other != other.is_other:
-        return own.sign is other.sign not in _OF_QUESTIONS
+        return own.sign is other.sign not in _UNSAID
     return frozenset((own.sign, other.sign)) in _OPPOSITES
 
 
@@ -110,6 +115,19 @@ def denies_a_sentence(text: str) -> bool:
     return len(tokens) <= MOST_WORDS and bool(bare_denials(tokens))
 
 
+def wishes_besides(text: str) -> bool:
+    """Return whether a text wishes something behind what it denies: "I just want to move it"."""
+    groups = itertools.groupby(tokenize(text), key=ENDS.__contains__)
+    clauses = [[*group] for is_end, group in groups if not is_end]
+    return any(map(_wishes, itertools.dropwhile(NEGATORS.isdisjoint, clauses)))
+
+
+def _wishes(clause: list[str]) -> bool:
+    if _WISHES.isdisjoint(clause) or not NEGATORS.isdisjoint(clause):
+        return False
+    return any(has_content(clause, place) for place in range(len(clause)))
+
+
 def takes_side(text: str) -> bool:
-    """Return whether a text denies something, or says the other one of two poles: "off"."""
-    return any(said.sign.is_denial or said.is_other for said in signs(text).values())
+    """Return whether a text says something that another one may oppose."""
+    return any(said.sign is not Sign.OPEN for said in signs(text).values())

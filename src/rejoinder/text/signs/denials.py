@@ -38,11 +38,28 @@ _WANTING = frozenset(["want", "need", "wish", "ask", "intend", "plan"])  # stems
 _THANKS = frozenset(["please", "thanks", "thank"])
 _AFTER_THANKS = frozenset([None, ".", "!", ",", "you"])
 _LISTED = frozenset(
-    ["more", "and", "or", "for", "me", "us", "him", "her", "them", "my", "our", "the", "needed"]
+    [
+        "any",
+        "anymore",
+        "more",
+        "and",
+        "or",
+        "for",
+        "me",
+        "us",
+        "him",
+        "her",
+        "them",
+        "my",
+        "our",
+        "the",
+        "needed",
+    ]
 )
 _LASTING = frozenset(["since", "yesterday"])  # "no heating since yesterday, please" is a lack
 _NEEDED = frozenset(["needed", "necessary", "required"])
 _NEEDING_NOTHING = frozenset(["it", "you"])  # "you do not need to"
+_TOLD = frozenset(["me", "us"])
 _FINITE = frozenset(["is", "are", "was", "were", "has", "have", "had"])
 
 
@@ -132,6 +149,7 @@ def _denial_by_nobody(tokens: list[str], place: int) -> Sign:
     if not ABLE.isdisjoint(between):
         return Sign.OPEN
     is_wish = any(stem_of(token) in _WANTING or token in MUST for token in between)
+    is_wish = is_wish or {"told", "to"}.issubset(between)
     return Sign.UNWISHED if is_wish else Sign.NOT_SO
 
 
@@ -159,8 +177,10 @@ def _denial_by_not(tokens: list[str], place: int, before: list[str]) -> Sign:
     is_question = place <= 2 and tokens[0] in AUXILIARIES - {"do"}
     is_question = is_question or (tokens[:2] == ["do", "not"] and tokens[2:3] in ASKED)
     is_unable = not ABLE.isdisjoint(before[-1:])
-    if is_question or is_unable or tokens[0] in ("why", "how", "what"):
+    if is_question or tokens[0] in ("why", "how", "what"):
         return Sign.OPEN
+    if is_unable:
+        return Sign.UNABLE
     is_lacking = bool(following) and stem_of(following[0]) in LACKED and following[1:] != ["to"]
     if is_lacking or not THOUGHT.isdisjoint(following):
         return Sign.NOT_SO
@@ -182,7 +202,7 @@ def _scope(tokens: list[str], place: int) -> list[int]:
     is_thought = False  # "I do not think that": the end of the clause is denied
     for at in range(place + 1, min(len(tokens), place + 9)):
         token = tokens[at]
-        if token in ENDS or token in NEXT_CLAUSE or stem_of(token) in UNSURE:
+        if token in ENDS or token in NEXT_CLAUSE or _is_unsure(tokens, at):
             break
         is_thought = is_thought or token in THOUGHT
         if has_content(tokens, at):
@@ -194,6 +214,14 @@ def _scope(tokens: list[str], place: int) -> list[int]:
         return found[-1:]
     result = _unwished_result(tokens, place, found[0]) if found else None
     return found if result is None else [result]
+
+
+def _is_unsure(tokens: list[str], place: int) -> bool:
+    """Return whether what follows may be so: "nobody knows that", "you did not tell me that"."""
+    is_told = stem_of(tokens[place]) == "tell" and not _TOLD.isdisjoint(
+        tokens[place + 1 : place + 2]
+    )
+    return is_told or stem_of(tokens[place]) in UNSURE
 
 
 def _unwished_result(tokens: list[str], place: int, noun: int) -> int | None:

@@ -6,17 +6,25 @@ import itertools
 
 from rejoinder.text.signs.inflections import is_participle, stem_of
 from rejoinder.text.signs.lexicon import (
+    ASKING,
     AUXILIARIES,
     BE,
     CLAUSES,
     DETERMINERS,
     ENDS,
+    PHRASE,
     PLACED,
     PRONOUNS,
     SEEMING,
     SKIPPED,
+    STRESSED,
+    TURNED,
     WANTED,
 )
+
+_BETWEEN = frozenset(["really", "actually", "still", "even", "just", "now", "finally", "indeed"])
+_ASKED_TO = frozenset(["please", "and", "so"])  # "please do call"
+_UNSTATED = ASKING | {"you", "only", "just", "so", "that", "as"}  # "now I can only pay by card"
 
 
 def is_so(tokens: list[str], place: int) -> bool:
@@ -27,7 +35,34 @@ def is_so(tokens: list[str], place: int) -> bool:
     if not BE.isdisjoint({*tokens[max(0, place - 2) : place], *tokens[max(0, start - 1) : start]}):
         return True
     is_done = is_participle(tokens, place) and not _is_to_be_done(tokens, place)
-    return is_done or _is_present(tokens, place)
+    return is_done or _is_present(tokens, place) or _is_stressed(tokens, place)
+
+
+def is_possible(tokens: list[str], place: int) -> bool:
+    """Return whether a word is said to be possible again: "I can log in again"."""
+    before = _clause_before(tokens, place)
+    subject = [*itertools.takewhile(lambda each: each != "can", before)]
+    is_subject = not PHRASE.isdisjoint(subject[:1]) or SKIPPED.issuperset(subject)
+    if not subject or subject == before or not is_subject:
+        return False
+    following = itertools.takewhile(lambda each: each not in ENDS, tokens[place:])
+    clause = {*before, *following}
+    return _UNSTATED.isdisjoint(clause) and not TURNED.isdisjoint(clause)
+
+
+def _clause_before(tokens: list[str], place: int) -> list[str]:
+    """Return the words of a clause before one of its words."""
+    before = itertools.takewhile(lambda token: token not in ENDS, reversed(tokens[:place]))
+    return [*before][::-1]
+
+
+def _is_stressed(tokens: list[str], place: int) -> bool:
+    """Return whether a word is stressed to be so: "it did arrive", not "how do trains run"."""
+    before = _clause_before(tokens, place)
+    while before and before[-1] in _BETWEEN:
+        before.pop()
+    is_said = len(before) > 1 and before[-1] in STRESSED and before[-2] not in _ASKED_TO
+    return is_said and ASKING.isdisjoint(before)
 
 
 def _is_to_be_done(tokens: list[str], place: int) -> bool:

@@ -11,8 +11,8 @@ to of in for at by from with and or any some all ever even really actually just 
 very too again now today already also only more much many there here as than if when someone
 anything everything want wants wanted need needs needed wish wishes plan plans ask asked asking
 intend intends going gonna wanna mean meant think thinks believe believes let make makes made try
-tries tried tell allowed supposed on off out up back before after get have re longer unless
-anymore
+tries tried tell told say said allowed supposed on off out up back before after get have re longer
+unless anymore
 """
 _UNSURE_WORDS = """
 sure know like agree clear understand aware certain remember recall problem worry mind hesitate
@@ -36,7 +36,6 @@ _MODAL_WORDS = "to can could may might should shall would will must do does did 
 _BARE_WORDS = "please do not no way but so it that this"  # "please do not": of the sentence before
 NOBODY = frozenset(["nobody", "nothing"])  # deny a verb where they are its subject
 NEGATORS = frozenset(["not", "no", "without"]) | NOBODY
-WISHING = frozenset([None, ",", ".", *_WISHING_WORDS.split()])
 ASKED = (["you"], ["i"], ["we"])
 SELF = frozenset(["i", "we"])
 THOUGHT = frozenset(["think", "believe"])
@@ -59,6 +58,7 @@ HAVING = frozenset(["have", "has", "had", "got", "received"])
 MODALS = frozenset(_MODAL_WORDS.split())
 ABLE = frozenset(["can", "could"])
 ENDS = frozenset([".", ",", ";", ":", "!", "?", "but", "because", "although", "instead", "however"])
+WISHING = frozenset([None, *ENDS, *_WISHING_WORDS.split()])
 SENTENCE_ENDS = frozenset([".", "!", "?"])
 DETERMINERS = frozenset(["the", "my", "our", "this", "that"])
 PRONOUNS = frozenset(["it", "he", "she", "something"])  # before a verb's third person
@@ -69,4 +69,7 @@ ON_OFF = ("on", "off")
 LACKED = frozenset(["hav", "get", "receiv", "see", "find", "hear"])  # stems
 SEEMING = frozenset(["seem", "appear"])
 NEXT_CLAUSE = frozenset(["can", "could", "how"])  # without a comma before it
+ASKING = frozenset(["how", "what", "why", "whether", "if", "whose"]) | QUESTION - AUXILIARIES
+STRESSED = frozenset(["do", "does", "did"])
+TURNED = frozenset(["now", "again", "finally"])  # what was not so is so
 TIME_WORDS = frozenset(["before", "after"])

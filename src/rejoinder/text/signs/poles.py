@@ -36,9 +36,12 @@ happy glad cheerful / sad
 clever smart intelligent / stupid dumb
 help helpful /
 arrive come get receive reach /
+bring take carry /
+cancel terminate quit /
 """
 QUALITIES = frozenset(["happy", "clever"])  # poles that count only where something is so
-ARRIVAL = "arriv"  # a verb of any thing: see what else a text names
+ARRIVAL = "arriv"
+MOVES = frozenset([ARRIVAL, "bring"])  # verbs of any thing: see what else a text names
 _GET = "get"
 _GIVEN = frozenset(["send", "giv", "bring"])
 _TO_ME = frozenset(["me", "us"])

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 
 from rejoinder.text.signs.denials import bare_denials, denied_places
-from rejoinder.text.signs.facts import is_so
+from rejoinder.text.signs.facts import is_possible, is_so
 from rejoinder.text.signs.lexicon import ASKED, ENDING, ENDS, QUESTION, TIME_WORDS
 from rejoinder.text.signs.phrases import had_places, offered_places
 from rejoinder.text.signs.poles import QUALITIES, has_content, pole_of
@@ -33,16 +33,24 @@ def signs(text: str) -> Mapping[str, Said]:
         if not has_content(tokens, place):
             continue
         word, is_other = pole_of(tokens, place)
-        sign = known.get(place) or (Sign.SO if is_so(tokens, place) else Sign.WISHED)
+        sign = known.get(place) or _said_sign(tokens, place)
         if is_asked or (word in QUALITIES and sign is Sign.WISHED):
             sign = Sign.OFFERED if place in offered else Sign.OPEN
-        if word not in found or not found[word].sign.is_denial:
+        is_kept = word in found and (found[word].sign.is_denial or sign is Sign.ABLE)
+        if not is_kept:
             found[word] = Said(sign, is_other)
     _open_what_is_ended(found)
     times = {one for one, other in itertools.pairwise(tokens) if other not in ENDS} & TIME_WORDS
     if len(times) == 1:
         found[TIMES] = Said(Sign.WISHED, "after" in times)
     return found
+
+
+def _said_sign(tokens: list[str], place: int) -> Sign:
+    """Return the sign of a word that nothing denies."""
+    if is_so(tokens, place):
+        return Sign.SO
+    return Sign.ABLE if is_possible(tokens, place) else Sign.WISHED
 
 
 def _open_what_is_ended(found: dict[str, Said]) -> None:
@@ -58,4 +66,5 @@ def _open_what_is_ended(found: dict[str, Said]) -> None:
 def _is_asked(tokens: list[str]) -> bool:
     """Return whether a text asks whether something is so."""
     is_asked_of = tokens[:1] == ["do"] and tokens[1:2] in ASKED
-    return is_asked_of or (bool(tokens) and tokens[0] in QUESTION)
+    is_why_not = tokens[:1] == ["why"] and tokens[2:3] == ["not"]  # "why has it not arrived"
+    return is_asked_of or is_why_not or (bool(tokens) and tokens[0] in QUESTION)

@@ -12,6 +12,8 @@ class Sign(Enum):
     OPEN = "asked, or denied in a way that says little of what is wanted"
     OFFERED = "asked for as an offer: whether there is one"
     WISHED = "to be done, or named"
+    ABLE = "can be done again"
+    UNABLE = "cannot be done"
     HAD = "is had, or was got"
     SO = "is so, or was done"
     UNWISHED = "not to be done"

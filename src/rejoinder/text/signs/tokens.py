@@ -18,12 +18,15 @@ _PHRASES = (
     (search_pattern(r"\b(?:no longer|by no means|on no account|in no way)\b"), "not"),
     (search_pattern(r"\bunder no circumstances?\b"), "not"),
     (search_pattern(r"\bnot (?:you|u) dare\b"), "not"),
-    (search_pattern(r"\bafter all\b"), ""),
+    (search_pattern(r"\b(?:after all|in the end)\b"), "now"),
+    (search_pattern(r"(?:'d| would) like\b"), " want"),
     (search_pattern(r"\b(?:no[ -]one|none of (?:them|us|you))\b"), "nobody"),
     (search_pattern(r"\bnone of (?=(?:the|my|our|your|his|her|their|these|those)\b)"), "no "),
     (search_pattern(r"\b(?:went|gone) through\b"), "succeeded"),
     (search_pattern(r"\b(?:go|goes) through\b"), "succeed"),
     (search_pattern(r"\bgoing through\b"), "succeeding"),
+    (search_pattern(r"\b(?:turned|shown|showed) up\b(?! (?:the|my|our)\b)"), "arrived"),
+    (search_pattern(r"\b(?:turn|show)(s|ing)? up\b(?! (?:the|my|our)\b)"), r"arrive\1"),
 )
 _SHORT = {"m": "am", "re": "are", "ve": "have", "ll": "will", "d": "would"}  # behind an apostrophe
 _VERBS = {"ai": "is", "ca": "can", "wo": "will"}  # before "n't"
