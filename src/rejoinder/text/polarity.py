@@ -34,6 +34,7 @@ _OPPOSITES = frozenset(
 )
 _WISHES = WISH - {"with", "like", "would"}  # of "I like it", "that would be fine"
 _GOT = {Sign.SO: Sign.HAD, Sign.NOT_SO: Sign.NOT_SO}  # of the thing, by the sign of its arrival
+_OF_REQUESTS = (Sign.OPEN, Sign.OFFERED, Sign.WISHED)
 _UNSAID = (Sign.OPEN, Sign.OFFERED, Sign.ABLE, Sign.UNABLE)  # as much is true of other poles
 _SAME_OF_POLES = frozenset(
     frozenset(pair) for pair in ((Sign.WISHED, Sign.UNWISHED), (Sign.SO, Sign.NOT_SO))
@@ -129,5 +130,5 @@ def _wishes(clause: list[str]) -> bool:
 
 
 def takes_side(text: str) -> bool:
-    """Return whether a text says something that another one may oppose."""
-    return any(said.sign is not Sign.OPEN for said in signs(text).values())
+    """Return whether a text says more than what it asks or wishes: what is denied, or is so."""
+    return any(said.is_other or said.sign not in _OF_REQUESTS for said in signs(text).values())
