@@ -25,7 +25,10 @@ PENALTY = 0.03
 """Of a score for each doubling of the number of parts; see docs/choices.md."""
 
 TELLING_PENALTY = 0.2
-"""Of the scores of a part that asks nothing, where another one asks."""
+"""Of the scores of a part that asks nothing, where another one asks; of several parts at least."""
+
+TELLING_STEP = 0.15
+"""The same for each doubling of the number of such parts: the best of many is great by chance."""
 
 ALSO_SCORE = 0.1
 """Of the best reply to another sentence, from which it is an answer of its own."""
@@ -40,7 +43,10 @@ def penalties(texts: Sequence[str]) -> list[float]:
         return [0.0] * len(texts)
     own = PENALTY * math.log2(len(texts))
     asking = [asks(text) for text in texts]
-    telling = TELLING_PENALTY if any(asking) else 0.0
+    count = asking.count(False)
+    telling = 0.0
+    if any(asking) and count:
+        telling = max(TELLING_PENALTY, TELLING_STEP * math.log2(count))
     return [own + (0.0 if is_asking else telling) for is_asking in asking]
 
 
