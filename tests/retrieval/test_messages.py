@@ -277,3 +277,11 @@ def test_a_sentence_and_its_clauses_ask_one_question(texts, also):
     joined = parts.join_parts(found, texts, wanted=2)
     assert joined.numbers[0] == 1
     assert joined.also == also
+
+
+@pytest.mark.parametrize(("count", "lost"), [(1, 0.2), (2, 0.2), (4, 0.3), (8, 0.45)])
+def test_what_is_told_in_many_sentences_weighs_less_beside_a_question(count, lost):
+    told = [f"Sentence {number} tells." for number in range(count)]
+    asked, *others = parts.penalties(["Where is it?", *told])
+    assert others == pytest.approx([asked + lost] * count)
+    assert len(set(parts.penalties(told))) == 1, "where nothing is asked, all of it counts alike"
