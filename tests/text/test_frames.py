@@ -85,3 +85,7 @@ def test_lines_of_a_chat_stay_sentences_of_their_own():
     assert read_message("where is my parcel\nit is late").parts[1:] == ("where is my parcel", "it is late")
     wrapped = read_message("My parcel is late\ncan I cancel it\ni paid by card").parts
     assert wrapped[1:] == ("My parcel is late", "can I cancel it", "i paid by card")
+
+
+def test_a_line_whose_small_letter_is_no_word_is_read():
+    assert read_message("My parcel is late\n\u24d0").text == "My parcel is late \u24d0"

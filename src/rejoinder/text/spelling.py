@@ -75,6 +75,7 @@ LEAST_OTHER = 1  # frequent words of another language, and
 OTHER_SHARE = 0.25  # of the words of a text, from which it has no typos
 LAST_LATIN = "\u024f"
 MAX_KEPT = 10_000  # corrections of words that are kept
+MAX_FORMS = 65_536  # words of indexes whose other forms are kept, since each change asks for all
 MAX_WORDS = 100  # of a message that is corrected
 _WORD = search_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,3}+)?+")
 _CHUNK = search_pattern(r"\S++")
@@ -216,9 +217,8 @@ class Speller:
     def _choices(self) -> dict[str, int]:
         """How often the index has each word that may have been meant; other forms of one: once."""
         own = {word: count for word, count in self._own.items() if len(word) >= LEAST_LETTERS}
-        long = [word for word in own if len(word) >= LEAST_STEM]
-        forms = {form for word in long for form in (*inflections(word), *stems(word))}
-        return {form: 1 for form in forms if form in english()} | own
+        forms = itertools.chain.from_iterable(map(_english_forms, own))
+        return dict.fromkeys(forms, 1) | own
 
     def _is_strange(self, word: str) -> bool:
         if word in self._own:
@@ -383,6 +383,14 @@ def _is_compound(word: str) -> bool:
 def _is_part(word: str) -> bool:
     """Return whether a word may be a part of a compound."""
     return MIN_PART_RANK <= _rank(word) < MAX_PART_RANK
+
+
+@functools.lru_cache(maxsize=MAX_FORMS)
+def _english_forms(word: str) -> tuple[str, ...]:
+    """Return the English words that are inflections of a word, or that it may be one of."""
+    if len(word) < LEAST_STEM:
+        return ()
+    return tuple(form for form in (*inflections(word), *stems(word)) if form in english())
 
 
 def _rank(word: str) -> int:

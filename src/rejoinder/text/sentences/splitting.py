@@ -123,7 +123,7 @@ def _is_wrapped(above: str, line: str, paragraph: str) -> bool:
         return True
     said = words(line)
     is_small = paragraph[0].isupper() and line[0].islower()
-    return is_small and said[0] not in FIRST_PERSON and not is_question(said)
+    return is_small and FIRST_PERSON.isdisjoint(said[:1]) and not is_question(said)
 
 
 def _cut(sentence: str) -> list[str]:
