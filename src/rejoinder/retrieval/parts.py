@@ -68,7 +68,7 @@ class FoundByParts(NamedTuple):
 
         Those behind which better ones may be missing are left out.
         """
-        is_answer = np.isin(self.numbers, list(self.also))
+        is_answer = np.array([number in self.also for number in self.numbers.tolist()], dtype=bool)
         is_answer[:1] = True
         least = np.where(is_answer, minimum, max(minimum, self.complete_from))
         places = np.flatnonzero(self.scores >= least)

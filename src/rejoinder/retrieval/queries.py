@@ -119,12 +119,16 @@ def drop_stale_history(encoder: DualEncoder, contexts: Sequence[Context]) -> lis
     messages = [
         [text for text in context if text.strip() and not is_persona(text)] for context in contexts
     ]
-    rows = [row for row, texts in enumerate(messages) if len(texts) > 1 and lowest]
+    rows = [
+        row
+        for row, texts in enumerate(messages)
+        if lowest and len(texts) > 1 and not refers_back(texts[-1])
+    ]
     if rows:
         earlier: Any = encoder.encode_contexts([contexts[row][:-1] for row in rows])
         inputs = encoder.encode_responses([contexts[row][-1] for row in rows])
         for row, cosine in zip(rows, np.einsum("nd,nd->n", earlier, inputs), strict=True):
-            if cosine < lowest and not refers_back(messages[row][-1]):
+            if cosine < lowest:
                 read[row] = [*filter(is_persona, contexts[row][:-1]), contexts[row][-1]]
     return read
 

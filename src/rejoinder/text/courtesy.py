@@ -107,7 +107,7 @@ _words_of_short = functools.lru_cache(maxsize=4096)(_words)
 
 def has_content(text: str) -> bool:
     """Return whether a text has a word that is neither courtesy nor a function word."""
-    return any(word not in _COURTESY for word in words(text))
+    return not _COURTESY.issuperset(words(text))
 
 
 def says_when(text: str) -> bool:
@@ -150,7 +150,7 @@ def is_courteous(text: str) -> bool:
     """Return whether a text is courtesy alone, not merely without content: a greeting, thanks."""
     said = words(text)
     return (
-        all(word in _COURTESY for word in said)
+        _COURTESY.issuperset(said)
         and not _POLITE.isdisjoint(said)
         and not denies(text)
         and _PLEASE.isdisjoint(said)

@@ -24,6 +24,7 @@ from rejoinder.text.spelling import Correction, Speller
 from rejoinder.text.wording import plain_wording
 
 MAX_LETTERS = 20_000  # of a message that are read: half from its beginning, half from its end
+KEPT = 4096  # messages whose reading is kept: those of a chat come again with each turn
 MAX_PARTS = 24  # sentences of a message that are searched for
 WHOLE_WORDS = 40
 """Up to so many words a message of several sentences is also searched for as a whole."""
@@ -74,32 +75,48 @@ class Message:
         return replace(self, parts=read, text=text, corrections=tuple(changes))
 
 
-@functools.lru_cache(maxsize=4096)
+@dataclass(frozen=True, slots=True)
+class _Clean:
+    """A message without what is around it, and its sentences."""
+
+    text: str
+    sentences: tuple[str, ...]
+    cut: bool
+
+
+@functools.lru_cache(maxsize=KEPT)
 def read_message(text: str) -> Message:
     """Return what a message says, and the parts by which it is searched for."""
+    clean = _clean(text)
+    if len(clean.sentences) < 2 and not question_clauses(clean.text):
+        return Message(_read_alone(clean.text), clean.text, clean.cut)
+    telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, clean.sentences))))
+    if not telling:
+        said = " ".join(sentence for sentence in clean.sentences if not calls(sentence))
+        return Message((said or clean.text,), clean.text, clean.cut)
+    is_long = len(telling) > MAX_PARTS
+    if is_long:
+        telling = [*telling[: MAX_PARTS // 2], *telling[-MAX_PARTS // 2 :]]
+    is_whole = len(clean.text.split()) <= WHOLE_WORDS
+    whole = [_without_greetings(clean.sentences)] if is_whole else []
+    return Message(tuple(dict.fromkeys([*whole, *telling])), clean.text, clean.cut or is_long)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _clean(text: str) -> _Clean:
+    """Return a message without what mail programs and habits put around it."""
     if is_html(text):
         text = text_of_html(text) or text
     is_cut = len(text) > MAX_LETTERS
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"
     clean = clean_mail(plain_wording(text))
-    sentences = [_as_question(without_frame(each)) for each in split_sentences(clean)]
+    sentences = tuple(_as_question(without_frame(each)) for each in split_sentences(clean))
     if "\n" in clean:
         clean = " ".join(clean.split())
     if len(sentences) < 2:
         clean = _as_question(without_frame(clean))
-        if not question_clauses(clean):
-            return Message(_read_alone(clean), clean, is_cut)
-    telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, sentences))))
-    if not telling:
-        said = " ".join(sentence for sentence in sentences if not calls(sentence))
-        return Message((said or clean,), clean, is_cut)
-    if len(telling) > MAX_PARTS:
-        telling = [*telling[: MAX_PARTS // 2], *telling[-MAX_PARTS // 2 :]]
-        is_cut = True
-    whole = [_without_greetings(sentences)] if len(clean.split()) <= WHOLE_WORDS else []
-    parts = tuple(dict.fromkeys([*whole, *telling]))
-    return Message(parts, clean, is_cut)
+    return _Clean(clean, sentences, is_cut)
 
 
 def _as_question(sentence: str) -> str:
@@ -146,7 +163,7 @@ def _told(sentence: str) -> list[str]:
 
 def clean_message(text: str) -> str:
     """Return a message without what mail programs and habits put around it."""
-    return read_message(text).text
+    return _clean(text).text
 
 
 def clean_messages(texts: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -122,6 +123,7 @@ def _clauses(sentence: str) -> list[str]:
     return [sentence[start:end] for start, end in itertools.pairwise([0, *ends, len(sentence)])]
 
 
+@functools.lru_cache(maxsize=256)  # a message's clauses are judged several times in a row
 def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
     """Return whether a clause is courtesy, as `judge` says, or says a name, or both."""
     if (
@@ -135,11 +137,13 @@ def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
     if given and _is_name(clause[given.end() :]):
         return True
     said = clause.split()
-    lower = list(itertools.takewhile(lambda word: not has_content(word), said))
-    return judge(" ".join(lower)) and _is_name(" ".join(said[len(lower) :]))
+    first = next((place for place, word in enumerate(said) if has_content(word)), len(said))
+    has_room = len(said) - first <= MOST_NAMES
+    return has_room and judge(" ".join(said[:first])) and _is_name(" ".join(said[first:]))
 
 
 def _is_name(clause: str) -> bool:
     """Return whether a clause is one to three words of a name."""
-    has_digit = any(letter.isdigit() for letter in clause)
-    return len(clause.split()) <= MOST_NAMES and not has_digit and is_name(clause)
+    if len(clause.split()) > MOST_NAMES:
+        return False
+    return not any(letter.isdigit() for letter in clause) and is_name(clause)
