@@ -53,10 +53,13 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
     check_list(messages, "a conversation is a list of messages, oldest first")
     said: list[tuple[str | None, str]] = []
     for message in messages:
+        if isinstance(message, str):
+            said.append((None, message))
+            continue
         role = message.get("role") if isinstance(message, Mapping) else None
         if is_call(message) or (isinstance(role, str) and role in NO_TURNS):
             continue
-        text = message.get("content") if isinstance(message, Mapping) else message
+        text = message.get("content") if isinstance(message, Mapping) else None
         if not isinstance(text, str) or not isinstance(role, str | None):
             raise InputError(
                 f'a message is a text, or {{"role": ..., "content": text}}; given: {shown(message)}'

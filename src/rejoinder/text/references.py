@@ -14,6 +14,8 @@ def refers_back(text: str) -> bool:
     It has a pronoun that stands for it, or goes on with it: "and on Sundays?".
     """
     said = words(text)
-    content = [word for word in said if has_content(word) and word not in _REFERRING]
     is_linked = said[:1] != () and said[0] in _LINKING
-    return len(content) <= 1 and (is_linked or not _REFERRING.isdisjoint(said))
+    if not is_linked and _REFERRING.isdisjoint(said):
+        return False
+    content = [word for word in said if has_content(word) and word not in _REFERRING]
+    return len(content) <= 1
