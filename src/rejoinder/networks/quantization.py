@@ -99,12 +99,18 @@ def to_codes(values: Tensor, bounds: Tensor) -> Tensor:
 
     The shape is the values'.
     """
-    return values.sub(bounds[0]).div_(step_of(bounds)).round_().clamp_(0, STEPS)
+    return _codes(values, bounds[0], step_of(bounds))
+
+
+def _codes(values: Tensor, low: Tensor, step: Tensor) -> Tensor:
+    return values.sub(low).div_(step).round_().clamp_(0, STEPS)
 
 
 def round_to_levels(values: Tensor, bounds: Tensor) -> Tensor:
     """Return each value's nearest level: code · step + lowest level."""
-    return to_codes(values, bounds).mul_(step_of(bounds)).add_(bounds[0])
+    low = bounds[0]
+    step = step_of(bounds)
+    return _codes(values, low, step).mul_(step).add_(low)
 
 
 def round_to_half(values: Tensor, half: Half) -> Tensor:

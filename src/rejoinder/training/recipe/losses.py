@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -85,34 +85,69 @@ class InBatchLoss(nn.Module):
         their own; it may repeat its last pair. `pairs` is K (None: M = 0); of contexts that are not
         `present` only the responses count, as negatives.
         """
+        if x.dim() == 2:
+            masks = ALL_PRESENT if present is None else {"x": present}
+            return self.each({"x": x}, y, scale, equal, first, pairs, masks)["x"]
         with torch.autocast(x.device.type, enabled=False):
-            x, y = (side if side.dtype == torch.float64 else side.float() for side in (x, y))
-            if x.dim() == 3:
-                scores = attended_scores(x, y) * scale
-                losses, hits = list_losses(scores, first, self.smoothing, equal)
-            else:
-                losses, hits = _product_losses(x * scale, y, first, self.smoothing, equal)
+            scores = attended_scores(_at_least_float32(x), _at_least_float32(y)) * scale
+            losses, hits = list_losses(scores, first, self.smoothing, equal)
             return _mean(losses, hits, len(y) if pairs is None else pairs, present)
+
+    def each(
+        self,
+        contexts: Mapping[str, Tensor],
+        y: Tensor,
+        scale: float | Tensor,
+        equal: Tensor | None,
+        first: int,
+        pairs: int | None,
+        present: Mapping[str, ContextMask],
+    ) -> dict[str, Loss]:
+        """Return what `forward` does of several encodings (k, d) of the contexts, by their names.
+
+        They are computed together: a card launches as much for all as for one.
+        """
+        with torch.autocast(y.device.type, enabled=False):
+            x = _at_least_float32(torch.stack([*contexts.values()]))
+            y = _at_least_float32(y)
+            losses, hits = _product_losses(x * scale, y, first, self.smoothing, equal)
+            return {
+                name: _mean(own, own_hits, len(y) if pairs is None else pairs, present.get(name))
+                for name, own, own_hits in zip(contexts, losses, hits, strict=True)
+            }
+
+
+def _at_least_float32(side: Tensor) -> Tensor:
+    return side if side.dtype == torch.float64 else side.float()
 
 
 def _product_losses(
     x: Tensor, y: Tensor, first: int, smoothing: float, equal: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return what `list_losses` does of the scores S = x · y."""
-    scores = x @ y.T
-    count = len(x)
-    negatives = x.new_full((count,), len(y) - 1)
-    others = x @ y.sum(dim=0) - (true := (x * y[first : first + count]).sum(dim=1))  # Σ_{j≠i} S_ij
+    """Return what `list_losses` does of S = x · y, (p, k), of p encodings x (p, k, d)."""
+    encodings, count, _ = x.shape
+    flat = x.flatten(0, 1)
+    scores = flat @ y.T
+    negatives = x.new_full((len(flat),), len(y) - 1)
+    true = (x * y[first : first + count]).sum(dim=2).flatten()
+    others = flat @ y.sum(dim=0) - true  # Σ_{j≠i} S_ij
     if equal is not None and equal.shape[1]:
-        rows, columns = equal
-        once = _first_of_each(equal)
-        masked = (x[rows] * y[columns]).sum(dim=1) * once
+        once = _first_of_each(equal).repeat(encodings)
+        rows, columns = _of_each(equal, encodings, count)
+        masked = (flat[rows] * y[columns]).sum(dim=1) * once
         others = others.index_add(0, rows, -masked)
         negatives = negatives.index_add(0, rows, -once.to(masked.dtype))
         scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
-    return _smoothed(scores, true, others, negatives, smoothing), _hits(
-        scores, scores.diagonal(first)
-    )
+    losses = _smoothed(scores, true, others, negatives, smoothing)
+    own = scores.view(encodings, count, -1).diagonal(first, 1, 2).flatten()
+    return losses.view(encodings, count), _hits(scores, own).view(encodings, count)
+
+
+def _of_each(equal: Tensor, encodings: int, count: int) -> Tensor:
+    """Return pairs of contexts and responses (2, m) for all encodings of `count` contexts."""
+    starts = torch.arange(0, encodings * count, count, device=equal.device)
+    rows = (starts[:, None] + equal[0]).flatten()
+    return torch.stack([rows, equal[1].repeat(encodings)])
 
 
 def _first_of_each(pairs: Tensor) -> Tensor:
@@ -204,21 +239,14 @@ class SummedLoss(nn.Module):
                 scores = encodings["scores"].float() * scale
                 rows, hits = list_losses(scores, None, self.ranking.smoothing, equal)
             return _mean(rows, hits, len(scores) if pairs is None else pairs)
-        losses = {
-            name: self.ranking(
-                contexts,
-                encodings["response"],
-                scale,
-                equal=equal,
-                first=first,
-                pairs=pairs,
-                present=present.get(name),
+        contexts = {name: x for name, x in encodings.items() if name != "response"}
+        y = encodings["response"]
+        if len(contexts) == 1:
+            [x] = contexts.values()
+            return cast(
+                "Loss", self.ranking(x, y, scale, equal, first, pairs, present.get("context"))
             )
-            for name, contexts in encodings.items()
-            if name != "response"
-        }
-        if len(losses) == 1:
-            return losses["context"]
+        losses = self.ranking.each(contexts, y, scale, equal, first, pairs, present)
         figures = {f"loss_{name}": loss.value.detach() for name, loss in losses.items()}
         figures |= {f"accuracy_{name}": loss.accuracy for name, loss in losses.items()}
         value = torch.stack([loss.value for loss in losses.values()]).sum()
