@@ -13,7 +13,7 @@ from rejoinder.text.tone import without_tone
 
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENTITY = search_pattern(r"&(?:[A-Za-z]{2,8}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,5});")
-_EMPHASIS = search_pattern(r"(?<!\w)(?:\*\*|~~)(?=\S)|(?<=\S)(?:\*\*|~~)(?!\w)")
+_EMPHASIS = search_pattern(r"(?:\*\*|~~)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))")
 _BLANKS = search_pattern(r"[^\S\r\n]++")
 _BEFORE_MARK = search_pattern(r"(?<!\s) (?=[?!.,;](?:\s|\Z))")
 
