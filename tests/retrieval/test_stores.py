@@ -34,6 +34,7 @@ from rejoinder.stores.address import store_of
 from rejoinder.stores.milvus import EMBEDDED, MilvusStore
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.postgres import candidates, segments
+from rejoinder.stores.postgres.errors import named_errors
 from rejoinder.stores.postgres.store import PostgresStore
 from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
@@ -418,7 +419,22 @@ def test_a_database_that_does_not_exist_is_named(postgres_store):
         Index.open(store)
 
 
-def test_a_role_that_reads_may_search_and_not_change(postgres_store):
+def test_a_role_that_does_not_exist_is_let_in_nowhere(postgres_store):
+    connection = postgres_store.address.connection.replace("postgres@", "nobody:secret@")
+    with pytest.raises(InputError, match="lets nobody in so") as refused:
+        Index.open(PostgresStore.at(f"{connection}&index=x"))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_takes_no_more_connections_is_not_said_to_be_away():
+    from psycopg import OperationalError
+
+    with pytest.raises(UnreachableError, match="takes no more connections .*max_connections"):
+        with named_errors("postgresql:///db?index=x"):
+            raise OperationalError("connection failed: FATAL:  sorry, too many clients already")
+
+
+def test_a_role_that_reads_may_search_and_not_change(postgres_store, caplog):
     index = Index.build(HashEncoder(), A, postgres_store)
     schema = postgres_store.address.schema
     with postgres_store._connections.connected() as connection:
@@ -438,6 +454,7 @@ def test_a_role_that_reads_may_search_and_not_change(postgres_store):
         with pytest.raises(InputError, match="this role may not do that"):
             reader.compact()
         assert answers(Index.open(postgres_store, HashEncoder())) == answers(index)
+        assert caplog.messages == []  # psycopg would log the errors that follow, with the role's name
     finally:
         with postgres_store._connections.connected() as connection:
             connection.execute("DROP OWNED BY reader")

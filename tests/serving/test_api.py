@@ -382,6 +382,8 @@ def test_metrics_and_the_description(client, answers):
     assert 'rejoinder_requests_total{method="POST",route="/v1/replies",status="200"} 1.0' in metrics
     of = f'index="{answers.index.store.name}",model="hash-model"'
     assert f"rejoinder_candidates{{{of}}} 20.0" in metrics
+    server.post("/v1/candidates", json={"candidates": ["One that nobody has searched for yet."]})
+    assert f"rejoinder_candidates{{{of}}} 21.0" in server.get("/metrics").text
     described = server.get("/openapi.json").json()
     asked = described["components"]["schemas"]["RepliesRequest"]
     assert "examples" in asked

@@ -371,3 +371,9 @@ OF_REPLIES = [form for form in FORMS.values() if form.holds == "replies"]
 def test_each_form_has_a_file_here_and_says_how_it_is_exported(form):
     assert any(file.form == form.name for file in FILES)
     assert form.export
+
+
+def test_a_field_without_a_name_is_neither_title_nor_question(tmp_path):
+    path = tmp_path / "replies.jsonl"
+    path.write_text(f'{{"text": "{HOURS}", "": "note"}}\n{{"text": "{RETURN}", "": 7}}\n', encoding="utf-8")
+    assert list(read_candidates(path)) == [Candidate(HOURS, {"": "note"}), Candidate(RETURN, {"": 7})]

@@ -158,6 +158,11 @@ def columns_of(
     return columns
 
 
+def value_of(row: Mapping[str, Any], columns: Mapping[str, str], role: str) -> Any:
+    """Return what a row has in the column of a role; None where no column has that role."""
+    return row.get(columns[role]) if role in columns else None
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(str, names[:12]))[:200] or "none"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import json
@@ -298,9 +299,9 @@ class Answers:
 
     def facts(self, requests: list[None]) -> list[dict[str, Any]]:
         """Return what the server has."""
-        second = None if self.second is None else self.second._index_facts()
+        second = None if self.second is None else self.second._index_facts(self.second._latest())
         facts = {
-            "first": self._index_facts(),
+            "first": self._index_facts(self._latest()),
             "second": second,
             "intents": self.classifier is not None,
         }
@@ -353,15 +354,25 @@ class Answers:
             found = cascade.rank(contexts, found, options)
         return [_to_json(replies) for replies in found]
 
-    def _index_facts(self) -> dict[str, Any]:
+    def _latest(self) -> Index:
+        """Return the index as it is in its store, or as the last search found it.
+
+        The latter where nothing has changed, or what has changed cannot be opened.
+        """
+        if self._stamps.latest() != self._stamp:
+            with contextlib.suppress(UnavailableError):
+                return self.opened()
+        return self.index
+
+    def _index_facts(self, index: Index) -> dict[str, Any]:
         """Return what the page shows of the index."""
-        head = self.index.manifest.head
+        head = index.manifest.head
         return {
-            "index": self.index.store.name,
+            "index": index.store.name,
             "model": self.model,
-            "size": self.index.manifest.size,
-            "candidates": len(self.index),
-            "calibrated": self.index.store.has_file(CALIBRATION),
+            "size": index.manifest.size,
+            "candidates": len(index),
+            "calibrated": index.store.has_file(CALIBRATION),
             "minimum_score": None if head is None else head.minimum_score,
         }
 

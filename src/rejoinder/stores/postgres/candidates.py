@@ -24,7 +24,7 @@ from rejoinder.stores.database.candidates import (
 )
 from rejoinder.stores.database.segment import StoredRow
 from rejoinder.stores.manifest import ApproximateRecord
-from rejoinder.stores.postgres.connections import Connections
+from rejoinder.stores.postgres.connections import Connections, pipelined
 from rejoinder.stores.postgres.segments import SegmentTable, field_key, make_own_table
 from rejoinder.stores.postgres.vectors import packed
 from rejoinder.stores.scan import Rows
@@ -77,7 +77,7 @@ class PostgresCandidates(DatabaseCandidates):
         with contextlib.ExitStack() as stack:
             connections = self._several(stack, min(len(questions), TOGETHER))
             for connection in connections:
-                stack.enter_context(connection.pipeline())
+                stack.enter_context(pipelined(connection))
                 # in one transaction with the questions, and in one round trip with the first
                 connection.execute(_SETTINGS, (str(effort),))
             cursors = [

@@ -31,6 +31,27 @@ _SESSION = " ".join(
 )
 
 
+@contextlib.contextmanager
+def pipelined(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Send statements in one round trip.
+
+    Of several errors the first is raised: psycopg would log those that follow it, with the address.
+    """
+    from psycopg import Error
+
+    first: BaseException | None = None
+    try:
+        with connection.pipeline():
+            try:
+                yield
+            except BaseException as error:  # noqa: BLE001 (raised below)
+                first = error
+    except Error as error:
+        first = first or error
+    if first is not None:
+        raise first
+
+
 class _Idle:
     """Idle connections of this process to a database, each with the schema that it is set to."""
 

@@ -22,8 +22,12 @@ _BUSY = ("40001", "40P01", "55P03", "57014", "23505")
 _GONE = ("3F000", "42P01")  # schema, table
 _DENIED = "42501"
 _NO_DATABASE = "3D000"  # invalid_catalog_name
+# psycopg gives an error of connecting no code
 _NO_DATABASE_TEXT = search_pattern('database "[^"]*" does not exist')
-"""psycopg gives an error of connecting no code."""
+_REFUSED_TEXT = search_pattern(
+    'password|role "[^"]*" (?:does not exist|is not permitted)|authentication failed|pg_hba.conf'
+)
+_CROWDED_TEXT = search_pattern("too many (?:clients|connections)|connection slots")
 
 
 @contextlib.contextmanager
@@ -55,7 +59,7 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
         raise StaleError(
             f"{shown} has changed since it was opened; open it again ({reason})"
         ) from None
-    if code in _REFUSED or "password" in reason:
+    if code in _REFUSED or _REFUSED_TEXT.search(reason):
         raise InputError(
             f"{shown}: PostgreSQL lets nobody in so ({reason}); set PGUSER and PGPASSWORD, or "
             "~/.pgpass, or a service file (PGSERVICE)"
@@ -63,6 +67,11 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
     if code == _NO_DATABASE or _NO_DATABASE_TEXT.search(reason):
         raise InputError(
             f"{shown}: there is no such database ({reason}); create it, or check its name"
+        ) from None
+    if _CROWDED_TEXT.search(reason):
+        raise UnreachableError(
+            f"{shown}: PostgreSQL takes no more connections ({reason}); end some, or raise "
+            "max_connections"
         ) from None
     raise UnreachableError(
         f"{shown}: PostgreSQL does not answer ({reason}); start it, or check host and port"

@@ -22,7 +22,7 @@ from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method, parse
 from rejoinder.stores.names import CALIBRATION, free_name
 from rejoinder.stores.postgres.address import Address
 from rejoinder.stores.postgres.candidates import PostgresCandidates, build_graphs
-from rejoinder.stores.postgres.connections import Connections, make_extension
+from rejoinder.stores.postgres.connections import Connections, make_extension, pipelined
 from rejoinder.stores.postgres.log import PostgresLog
 from rejoinder.stores.postgres.schema import FORMAT, check_format, make_schema
 from rejoinder.stores.postgres.segments import SegmentTable, TableWriter, added_to
@@ -322,7 +322,7 @@ class PostgresStore(Store):
 
         key = (_CHANGING, self.address.schema)
         try:
-            with connection.pipeline():  # one round trip; a statement sees what was before it
+            with pipelined(connection):  # a statement sees what was before it
                 lock = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key)
                 manifest = connection.execute(self._manifest_query("content"))
                 names = connection.execute(_SWEPT, (self.address.schema,))
@@ -360,7 +360,7 @@ class PostgresStore(Store):
         with self._writing_rows() as connection:
             try:
                 # psycopg's own transaction would wait for its beginning and for its end
-                with connection.pipeline():
+                with pipelined(connection):
                     connection.execute("BEGIN")
                     yield connection
                     connection.execute("COMMIT")

@@ -22,6 +22,7 @@ from rejoinder.corpora.forms.tables import (
     is_name,
     json_rows,
     open_table,
+    value_of,
 )
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
@@ -257,8 +258,8 @@ def candidate_of(record: Mapping[str, Any], columns: Mapping[str, str], where: s
         payload["messages"] = text
     joined = " ".join(messages)
     joined = text_of_html(joined) if fold(name).endswith("html") else joined
-    title = record.get(columns.get("title", ""))
-    examples = _examples(record.get(columns.get("questions", "")), columns, where)
+    title = value_of(record, columns, "title")
+    examples = _examples(value_of(record, columns, "questions"), columns, where)
     is_title = isinstance(title, str | int | float)
     return Candidate(joined, payload, str(title).strip() if is_title else "", examples)
 

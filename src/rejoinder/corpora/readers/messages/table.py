@@ -20,6 +20,7 @@ from rejoinder.corpora.forms.tables import (
     fold,
     json_rows,
     open_table,
+    value_of,
 )
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
@@ -76,7 +77,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     for where, row in rows:
         if not isinstance(row, dict):
             raise InputError(f"{where}: a JSON {type(row).__name__}; an object is read")
-        if _flag(row.get(columns.get("private", ""))):
+        if _flag(value_of(row, columns, "private")):
             reading.drop("private notes")
             continue
         if all(fold(row.get(columns[role]) or "") == fold(columns[role]) for role in _NEEDED):
@@ -86,8 +87,9 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         if not message.text:
             reading.drop("messages without a text")
             continue
-        name = str(row.get(columns.get("conversation", ""), ""))
-        chats.setdefault(name, []).append((row.get(columns.get("time", "")), message))
+        conversation = value_of(row, columns, "conversation")
+        name = "" if conversation is None else str(conversation)
+        chats.setdefault(name, []).append((value_of(row, columns, "time"), message))
     ordered = _ordered(chats, "conversation" not in columns)
     yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
 
