@@ -429,9 +429,9 @@ def test_a_role_that_does_not_exist_is_let_in_nowhere(postgres_store):
 def test_a_database_that_takes_no_more_connections_is_not_said_to_be_away():
     from psycopg import OperationalError
 
-    with pytest.raises(UnreachableError, match="takes no more connections .*max_connections"):
-        with named_errors("postgresql:///db?index=x"):
-            raise OperationalError("connection failed: FATAL:  sorry, too many clients already")
+    crowded = pytest.raises(UnreachableError, match=r"takes no more connections .*max_connections")
+    with crowded, named_errors("postgresql:///db?index=x"):
+        raise OperationalError("connection failed: FATAL:  sorry, too many clients already")
 
 
 def test_a_role_that_reads_may_search_and_not_change(postgres_store, caplog):
