@@ -24,7 +24,8 @@ from rejoinder.text.spelling import Correction, Speller
 from rejoinder.text.wording import plain_wording
 
 MAX_LETTERS = 20_000  # of a message that are read: half from its beginning, half from its end
-KEPT = 4096  # messages whose reading is kept: those of a chat come again with each turn
+KEPT_CLEAN = 4096  # messages: those of a chat come again with each turn
+KEPT_READ = 256  # messages: a newest one is asked for several times until it is answered
 MAX_PARTS = 24  # sentences of a message that are searched for
 WHOLE_WORDS = 40
 """Up to so many words a message of several sentences is also searched for as a whole."""
@@ -84,7 +85,7 @@ class _Clean:
     cut: bool
 
 
-@functools.lru_cache(maxsize=KEPT)
+@functools.lru_cache(maxsize=KEPT_READ)
 def read_message(text: str) -> Message:
     """Return what a message says, and the parts by which it is searched for."""
     clean = _clean(text)
@@ -102,7 +103,7 @@ def read_message(text: str) -> Message:
     return Message(tuple(dict.fromkeys([*whole, *telling])), clean.text, clean.cut or is_long)
 
 
-@functools.lru_cache(maxsize=KEPT)
+@functools.lru_cache(maxsize=KEPT_CLEAN)
 def _clean(text: str) -> _Clean:
     """Return a message without what mail programs and habits put around it."""
     if is_html(text):
