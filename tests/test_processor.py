@@ -2,10 +2,15 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder import processor
 from rejoinder.networks import inference
+
+# eight in each doubling
+ROUND = {*range(1, 17), *(step << octave for octave in range(1, 7) for step in range(9, 17))}
 
 
 @pytest.mark.skipif(not processor.has_onednn(), reason="a PyTorch without oneDNN")
@@ -51,3 +56,20 @@ def test_where_an_operation_or_all_of_onednn_is_absent_nothing_is_packed(monkeyp
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert not processor.has_onednn()
     assert not processor.packs_bfloat16()
+
+
+@given(st.integers(1, 5000))
+def test_few_numbers_of_rows_are_computed(rows):
+    computed = []
+    x = torch.ones(rows, 3)
+    y = processor._with_rounded_rows(lambda x: computed.append(len(x)) or 2 * x, x)
+    torch.testing.assert_close(y, 2 * x)
+    [count] = computed
+    assert rows <= count <= rows + rows // 8
+    assert rows >= 1024 or count in ROUND
+
+
+def test_rounding_keeps_other_dimensions():
+    x = torch.randn(3, 7, 5)
+    assert torch.equal(processor._with_rounded_rows(lambda x: 2 * x, x), 2 * x)
+    assert processor._with_rounded_rows(lambda x: x, torch.zeros(0, 5)).shape == (0, 5)

@@ -6,6 +6,7 @@ Each function imports PyTorch itself: `import rejoinder` does not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _ONEDNN = ("mkldnn._linear_pointwise", "mkldnn._reorder_linear_weight")
 _ONEDNN_INT8 = ("onednn.qlinear_pointwise", "onednn.qlinear_prepack")
+_ROUNDED_ROWS = 1024  # of more, what rounding adds takes longer than a program is compiled
 
 
 def has_fast_bfloat16() -> bool:
@@ -56,7 +58,11 @@ def packed_linear(
     """Compute a linear layer of a packed weight and, in the same pass, its activation."""
     import torch
 
-    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, weight, bias, post, [], form))
+    def linear(rows: Tensor) -> Tensor:
+        product = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, post, [], form)
+        return cast("Tensor", product)
+
+    return _with_rounded_rows(linear, x)
 
 
 def multiply(x: Tensor, y: Tensor) -> Tensor:
@@ -64,7 +70,11 @@ def multiply(x: Tensor, y: Tensor) -> Tensor:
 
     Where y has few rows oneDNN takes half as long as PyTorch's own product.
     """
-    return packed_linear(x, y, None) if has_onednn() else x @ y.T
+    if not has_onednn():
+        return x @ y.T
+    import torch
+
+    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, y, None, "none", [], ""))
 
 
 def pack_int8_weight(weight: Tensor) -> Tensor:
@@ -83,10 +93,34 @@ def packed_int8_linear(
     """
     import torch
 
-    product = torch.ops.onednn.qlinear_pointwise.default(
-        x, 1.0, zero_point, weight, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
-    )
-    return cast("Tensor", product)
+    def linear(rows: Tensor) -> Tensor:
+        product = torch.ops.onednn.qlinear_pointwise.default(
+            *(rows, 1.0, zero_point, weight, scales, zeros, None),
+            *(1.0, 0, torch.float32, "none", [], ""),
+        )
+        return cast("Tensor", product)
+
+    return _with_rounded_rows(linear, x)
+
+
+def _with_rounded_rows(linear: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Compute a linear layer for x and, behind it, rows of zeros up to a round number of rows.
+
+    oneDNN compiles a program for each number of rows that it has not met, in the time in which it
+    computes hundreds; texts have any number of tokens.
+    """
+    from torch.nn import functional
+
+    rows = x.shape[:-1].numel()
+    if not 0 < rows < _ROUNDED_ROWS or (blank := -rows % _rounding(rows)) == 0:
+        return linear(x)
+    padded = functional.pad(x.reshape(rows, x.shape[-1]), (0, 0, 0, blank))
+    return linear(padded)[:rows].view(*x.shape[:-1], -1)
+
+
+def _rounding(rows: int) -> int:
+    """Return what a number of rows is rounded up to a multiple of, an eighth of it at most."""
+    return 1 << max(0, (rows - 1).bit_length() - 4)
 
 
 def _has_any(*probes: str) -> bool:

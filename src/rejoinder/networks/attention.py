@@ -17,6 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.products import compute_dtype, multiply_each
 
 PLANLESS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Backends that take any shape as it comes."""
@@ -28,12 +29,6 @@ LARGEST_HEAD = 192  # of flash attention with dropout, which also needs a multip
 def without_plans(device: torch.device) -> AbstractContextManager[object]:
     """Let attention inside use backends that need no preparation for a shape."""
     return sdpa_kernel(PLANLESS) if device.type == "cuda" else nullcontext()
-
-
-def compute_dtype(x: Tensor) -> torch.dtype:
-    """Return the type in which linear layers of `x` compute, autocast or not."""
-    kind = x.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
 def reads_packed(batch: TokenBatch, x: Tensor, head_size: int) -> bool:
@@ -117,8 +112,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float)
     # There PyTorch's fused attention takes up to six times as long, forward and back
     # (workshop/pretraining-log.md). Without gradients oneDNN's programs, one for each shape, take
     # longer to compile than they save.
-    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
+    scores = multiply_each(q / math.sqrt(q.shape[-1]), k.transpose(-1, -2))
     if mask is not None:
         boolean = mask.dtype == torch.bool
         scores = scores.masked_fill(~mask, -torch.inf) if boolean else scores + mask
-    return F.dropout(torch.softmax(scores, dim=-1, dtype=q.dtype), dropout) @ v
+    return multiply_each(F.dropout(torch.softmax(scores, dim=-1, dtype=q.dtype), dropout), v)

@@ -32,6 +32,7 @@ from rejoinder.networks.layers import (
     switch_blocks,
 )
 from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.products import add_to_each, multiply_each
 from rejoinder.networks.rectangles import in_order, join_parts, segment_parts
 from rejoinder.settings import Count, Natural, Share
 from rejoinder.text.history import HistoryText
@@ -222,13 +223,13 @@ class SelfAttention(nn.Module):
         added = bias[:, :length, :length]
         if n > 1:
             added = added.expand(n, -1, length, length).reshape(n * heads, length, length)
-        scores = torch.baddbmm(added, q, k.transpose(1, 2), alpha=1.0 / math.sqrt(self.head_size))
+        scores = add_to_each(added, q, k.transpose(1, 2), 1.0 / math.sqrt(self.head_size))
         if segment.real is not None:
             unreal = ~segment.real[:, None, :].expand(n, heads, length).reshape(
                 n * heads, 1, length
             )
             scores = scores.masked_fill(unreal, MASKED)
-        attended = torch.bmm(torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype), v)
+        attended = multiply_each(torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype), v)
         return attended.view(n, heads, length, -1).transpose(1, 2).reshape(n * length, -1)
 
     def _attend_at_once(self, part: Tensor, blank: Tensor) -> Tensor:

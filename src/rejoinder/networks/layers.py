@@ -18,6 +18,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.products import multiply_each
 from rejoinder.networks.rectangles import in_order, segment_parts
 
 Encodings: TypeAlias = Mapping[str, Tensor]
@@ -77,7 +78,7 @@ class Reduction(nn.Module):
         length = segment.length
         heads = self.heads
         q, k = split_heads(part, n, length, 2, heads)
-        scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, length, length)
+        scores = multiply_each(q, k.transpose(1, 2)).view(n, heads, length, length)
         if segment.real is None:  # the length may be a tensor here, while `inference` records
             weights = torch.softmax(scores, dim=-1, dtype=torch.float32).sum(dim=2) / length**0.5
         else:
@@ -89,9 +90,8 @@ class Reduction(nn.Module):
             # rows of padded queries count as zero
             real = segment.real[:, None, :, None].to(attention.dtype)
             weights = (attention * real).sum(dim=2) / real.sum(dim=2).clamp(min=1).sqrt()
-        return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, tokens.shape[1])).view(
-            n, -1
-        )
+        rows = tokens.view(n, length, tokens.shape[1])
+        return multiply_each(weights.to(tokens.dtype), rows).view(n, -1)
 
 
 class GatedLinear(nn.Linear):
@@ -233,7 +233,7 @@ def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
             continue
         share = real.to(x.dtype)
         alone = share.sum(dim=1, keepdim=True) == 0  # nothing but the first token
-        summed = torch.bmm(share[:, None], tokens)[:, 0] / share.sum(dim=1, keepdim=True).clamp(
+        summed = multiply_each(share[:, None], tokens)[:, 0] / share.sum(dim=1, keepdim=True).clamp(
             min=1
         )
         rows.append(torch.where(alone, part.view(segment.count, segment.length, -1)[:, 0], summed))
@@ -254,7 +254,7 @@ def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         real = torch.ones_like(kind, dtype=torch.bool) if segment.real is None else segment.real
         # (n, 2, L)
         shares = torch.stack([real & (kind == 0), real & (kind == 1)], dim=1).to(x.dtype)
-        summed = torch.bmm(shares, part.view(segment.count, segment.length, -1))
+        summed = multiply_each(shares, part.view(segment.count, segment.length, -1))
         rows.append(summed / shares.sum(dim=2, keepdim=True).clamp(min=1))
     before, behind = in_order(batch, torch.cat(rows)).unbind(dim=1)
     return before, behind
@@ -322,12 +322,12 @@ class Codes(nn.Module):
         codes = self.weight.to(x.dtype)
         for part, segment in segment_parts(batch, x):
             tokens = part.view(segment.count, segment.length, -1)
-            scores = codes @ tokens.transpose(1, 2)  # (n, m, L)
+            each = codes.expand(segment.count, -1, -1)
+            scores = multiply_each(each, tokens.transpose(1, 2))  # (n, m, L)
             if segment.real is not None:
                 scores = scores.masked_fill(~segment.real[:, None], MASKED)
-            rows.append(
-                torch.softmax(scores, dim=-1, dtype=torch.float32).to(tokens.dtype) @ tokens
-            )
+            shares = torch.softmax(scores, dim=-1, dtype=torch.float32).to(tokens.dtype)
+            rows.append(multiply_each(shares, tokens))
         return in_order(batch, torch.cat(rows))
 
 

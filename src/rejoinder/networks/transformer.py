@@ -20,7 +20,6 @@ from rejoinder.networks import layers
 from rejoinder.networks.attention import (
     attend,
     attend_packed,
-    compute_dtype,
     padding_scores,
     reads_packed,
     segment_mask,
@@ -34,6 +33,7 @@ from rejoinder.networks.layers import (
     switch_blocks,
 )
 from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.products import compute_dtype
 from rejoinder.networks.rectangles import in_order, join_parts, segment_parts
 from rejoinder.settings import Count, Natural
 from rejoinder.text.dialogue import Dialogue
