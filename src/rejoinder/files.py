@@ -30,6 +30,7 @@ _WINDOWS = os.name == "nt"
 # how often Windows is asked to replace a file that somebody reads, and seconds in between
 _TRIES = 50
 _PAUSE = 0.02
+_POLL = 0.01  # seconds in between, in which a lock that another process has is asked for
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -227,19 +228,19 @@ def lock_path(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def locked(
-    lock: Path, busy: str, *, wait: bool = False, path: str | Path | None = None
+    lock: Path, busy: str, *, seconds: float | None = 0.0, path: str | Path | None = None
 ) -> Iterator[None]:
     """Hold a lock, which goes with the process.
 
-    If another one holds it, wait, or raise `busy` as a BusyError. Errors of the disk name `path`,
-    which is locked.
+    If another one holds it for so many seconds (None: wait), `busy` is raised as a BusyError.
+    Errors of the disk name `path`, which is locked.
     """
     from filelock import FileLock, Timeout
 
-    held = FileLock(lock, timeout=-1 if wait else 0)
+    held = FileLock(lock, timeout=-1 if seconds is None else seconds)
     try:
         with _told_as(lock if path is None else path):
-            held.acquire()
+            held.acquire(poll_interval=_POLL)
     except Timeout:
         raise BusyError(f"{busy} by another process; wait until that is done, or stop it") from None
     try:

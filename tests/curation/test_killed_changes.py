@@ -11,7 +11,6 @@ import pytest
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor
-from rejoinder.curation.patience import retried
 from rejoinder.curation.tickets import Ticket, recall
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of
@@ -27,15 +26,13 @@ pytestmark = pytest.mark.skipif(
 def add(folder, writer, number):
     """Add a reply for the request of its number, as a server does, once."""
     ticket = Ticket(f"{writer}/{number}", "")
-
-    def change():
-        index = Index.open(folder, HashEncoder(), verify=False)
+    index = Index.open(folder, HashEncoder(), verify=False)
+    with index.store.lock(30):
+        index.refresh()
         found = recall(log_of(index).database, ticket, index.manifest.change)
         if found is None:
             Editor(index, log_of(index), [ticket]).add([[Candidate(f"{writer}/{number}")]])
-        log_of(index).database.close()
-
-    retried(change, 30)
+    log_of(index).database.close()
 
 
 def write_until_killed(folder, writer, number, said):

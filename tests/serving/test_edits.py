@@ -1,11 +1,13 @@
 """Replies edited over HTTP: logged, undone, imported; and the index stays of few segments."""
 
 import base64
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.guard import Keys
+from rejoinder.serving.worker.answers import Answers
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS
 
@@ -133,3 +135,24 @@ def test_files_that_hold_no_replies_are_refused(client, name, content, status, s
 def test_what_is_no_base64_is_refused(client):
     answer = client().post("/v1/import", json={"name": "a.txt", "content": "???"})
     assert (answer.status_code, "not base64" in answer.text) == (400, True)
+
+
+def test_changes_of_two_servers_are_each_made_in_one_attempt(sources):
+    """Neither opens the index only to find that the other has changed it."""
+    attempts = []
+
+    def change(index, text):
+        attempts.append(text)
+        index.add([text])
+
+    def add(number):
+        encoder = HashEncoder()
+        answers = Answers(sources, Index.open(sources.index, encoder), encoder)
+        for text in (f"reply {number} of {count}" for count in range(10)):
+            answers.change(lambda index, text=text: change(index, text))
+        answers.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(add, range(2)))
+    assert len(attempts) == 20
+    assert set(attempts) <= {reply.text for _, reply in Index.open(sources.index, HashEncoder())}

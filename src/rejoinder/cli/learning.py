@@ -179,14 +179,12 @@ def learn(
 
 
 def _on_latest(opened: Index, change: Callable[[], T]) -> T:
-    """Change an index as it is now; try again while a server changes it."""
-    from rejoinder.curation.patience import retried
+    """Change an index as it is now, while no server does."""
+    from rejoinder.stores.store import PATIENCE
 
-    def attempt() -> T:
+    with opened.store.lock(PATIENCE):
         opened.refresh()
         return change()
-
-    return retried(attempt)
 
 
 def _learned_text(result: Mapping[str, Any]) -> str:

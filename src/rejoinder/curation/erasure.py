@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rejoinder.curation.feedback import FeedbackLog, context_key, unlearn
-from rejoinder.curation.patience import retried
 from rejoinder.retrieval.index import Index
+from rejoinder.stores.store import PATIENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ def erase(
             the same has to be done again.
     """
     contexts = log.contexts_of(ids=ids, before=before, source=source)
-    examples = retried(lambda: _unlearn(index, contexts))
+    examples = _unlearn(index, contexts)
     deleted = log.delete(ids=ids, before=before, source=source)
     # a server may have learned, meanwhile, from entries that were still there
-    examples += retried(lambda: _unlearn(index, contexts))
+    examples += _unlearn(index, contexts)
     left = tuple(
         at for at, reply in index if any(context_key(each) in contexts for each in reply.examples)
     )
@@ -53,12 +53,15 @@ def _unlearn(index: Index, contexts: Collection[str]) -> int:
 
     Those of deleted replies, and of earlier editions, go from the files.
     """
-    index.refresh()
-    old = dict(index)
-    new = {at: unlearn(reply, contexts) for at, reply in old.items()}
-    changed = {at: reply for at, reply in new.items() if reply is not old[at]}
-    if changed:
-        index.edit(changed)
-    if any(unlearn(reply, contexts) is not reply for _, reply in index.candidates(deleted=True)):
-        index.compact()
+    with index.store.lock(PATIENCE):
+        index.refresh()
+        old = dict(index)
+        new = {at: unlearn(reply, contexts) for at, reply in old.items()}
+        changed = {at: reply for at, reply in new.items() if reply is not old[at]}
+        if changed:
+            index.edit(changed)
+        if any(
+            unlearn(reply, contexts) is not reply for _, reply in index.candidates(deleted=True)
+        ):
+            index.compact()
     return sum(len(old[at].learned) - len(reply.learned) for at, reply in changed.items())

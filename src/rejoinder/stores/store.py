@@ -9,9 +9,11 @@ the next change. So all that an index does is written once, and a store only has
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Protocol
 
 from rejoinder.arrays import FloatArray
@@ -22,6 +24,10 @@ from rejoinder.stores.log_database import LogDatabase
 from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.segments import Segment
+
+PATIENCE = 10.0  # seconds for which a change waits for another process
+
+_HELD: ContextVar[tuple[Store, ...]] = ContextVar("stores that this thread has locked", default=())
 
 
 class UnreachableError(RejoinderError, OSError):
@@ -102,9 +108,27 @@ class Store(ABC):
     def size(self) -> int:
         """Return the number of bytes that the index takes."""
 
+    @contextlib.contextmanager
+    def lock(self, seconds: float = 0.0) -> Iterator[None]:
+        """Keep others from changing the index; whoever has the lock already goes on with it.
+
+        Raises:
+            BusyError: somebody else has had it for so many seconds.
+        """
+        held = _HELD.get()
+        if any(store is self for store in held):
+            yield
+            return
+        with self._alone(seconds):
+            token = _HELD.set((*held, self))
+            try:
+                yield
+            finally:
+                _HELD.reset(token)
+
     @abstractmethod
-    def lock(self) -> AbstractContextManager[None]:
-        """Keep others from changing the index; BusyError if somebody is doing so."""
+    def _alone(self, seconds: float) -> AbstractContextManager[None]:
+        """Keep others from changing the index; see `lock`."""
 
     @abstractmethod
     def sweep(self, manifest: Manifest) -> None:

@@ -323,7 +323,7 @@ class _Preparation:
         Remove what killed ones left.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with locked(self.folder / ".lock", f"{self.folder} is being written", wait=True):
+        with locked(self.folder / ".lock", f"{self.folder} is being written", seconds=None):
             remove_leftovers(self.folder)
             yield
 

@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -19,7 +19,6 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import read_contexts
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Outcome, Recorded, Recorder
-from rejoinder.curation.patience import retried
 from rejoinder.curation.shared_answers import SharedAnswers
 from rejoinder.curation.tickets import Ticket
 from rejoinder.encoders.conversation import TruncationCounter
@@ -41,7 +40,7 @@ from rejoinder.serving.worker.reports import Reports, UsageReport
 from rejoinder.stores.log_database import LogError
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.scan import all_scores
-from rejoinder.stores.store import StaleError
+from rejoinder.stores.store import PATIENCE, StaleError
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
@@ -405,19 +404,16 @@ class Answers:
 
     def change(self, change: Callable[[Index], T]) -> T:
         """Change the index in its store; wait while another process is changing it."""
-        try:
-            return retried(lambda: change(self.opened()))
-        finally:
-            self._stamps.look()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._stamps.look)
+            with _told_as_unavailable():
+                stack.enter_context(self.index.store.lock(PATIENCE))
+            return change(self.opened())
 
     def opened(self) -> Index:
         """Open the index as it is on the disk."""
-        try:
+        with _told_as_unavailable():
             return Index.open(self.index.store, self.encoder, verify=False, like=self.index)
-        except (InputError, OSError) as error:
-            raise UnavailableError(
-                f"the index cannot be opened, so nothing was changed: {error}"
-            ) from None
 
 
 def open_answers(sources: Sources) -> Answers:
@@ -453,6 +449,19 @@ def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
     from rejoinder.intents.folder import load_classifier
 
     return load_classifier(folder)
+
+
+@contextlib.contextmanager
+def _told_as_unavailable() -> Iterator[None]:
+    """Raise what keeps an index from being opened as an UnavailableError."""
+    try:
+        yield
+    except BusyError:
+        raise
+    except (InputError, OSError) as error:
+        raise UnavailableError(
+            f"the index cannot be opened, so nothing was changed: {error}"
+        ) from None
 
 
 def _to_json(replies: Sequence[Reply], confidence: float | None = None) -> dict[str, Any]:

@@ -266,7 +266,7 @@ def _check_content(connection: sqlite3.Connection) -> None:
 
 def _make(path: Path, shown: Path) -> None:
     """Make the file of a log, whole or not at all, unless another process has done so meanwhile."""
-    with locked(lock_path(path), f"{shown} is being made", wait=True, path=shown):
+    with locked(lock_path(path), f"{shown} is being made", seconds=None, path=shown):
         if path.exists():
             return
         for suffix in ("-wal", "-shm"):  # of a file that was moved away: SQLite would read them

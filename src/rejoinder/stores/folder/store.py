@@ -197,9 +197,10 @@ class FolderStore(Store):
         """Return the number of bytes of all files."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
-    def lock(self) -> AbstractContextManager[None]:
-        """Keep other processes from changing the index."""
-        return locked(lock_path(self.folder), f"{self.folder} is being written", path=self.folder)
+    def _alone(self, seconds: float) -> AbstractContextManager[None]:
+        path = lock_path(self.folder)
+        busy = f"{self.folder} is being written"
+        return locked(path, busy, seconds=seconds, path=self.folder)
 
     def sweep(self, manifest: Manifest) -> None:
         """Remove what killed processes left, and files that the index no longer has."""

@@ -292,13 +292,13 @@ class PostgresStore(Store):
         return int(row[0] or 0) if row else 0
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def _alone(self, seconds: float) -> Iterator[None]:
         """Keep others from changing the index, as long as this connection lasts.
 
         All that this thread writes meanwhile goes through it: who has lost it writes nothing.
         """
         with self._connections.connected() as connection:
-            held = self._locked(connection)
+            held = self._locked(connection, seconds)
             if held is None:
                 raise BusyError(
                     f"{self} is being written by another process; wait until that is done, or stop "
@@ -313,23 +313,28 @@ class PostgresStore(Store):
                     key = (_CHANGING, self.address.schema)
                     connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", key)
 
-    def _locked(self, connection: psycopg.Connection[Any]) -> HeldLock | None:
+    def _locked(self, connection: psycopg.Connection[Any], seconds: float) -> HeldLock | None:
         """Take the lock, and read what nobody else changes from then on; None: another has it.
 
         A schema of an earlier format is brought to this one.
         """
-        from psycopg.errors import UndefinedTable
+        from psycopg.errors import LockNotAvailable, UndefinedTable
 
         key = (_CHANGING, self.address.schema)
+        wait = f"{max(1, round(1000 * seconds))}ms"  # 0 is for ever
         try:
             with pipelined(connection):  # a statement sees what was before it
-                lock = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key)
+                connection.execute("BEGIN")
+                connection.execute("SELECT set_config('lock_timeout', %s, true)", (wait,))
+                connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", key)
+                connection.execute("COMMIT")
                 manifest = connection.execute(self._manifest_query("content"))
                 names = connection.execute(_SWEPT, (self.address.schema,))
+        except LockNotAvailable:
+            connection.rollback()
+            return None
         except UndefinedTable:
             raise InputError(self._missing()) from None
-        if lock.fetchone() != (True,):
-            return None
         content, number = manifest.fetchone() or (None, FORMAT)
         check_format(int(number or 0), self.address)
         if int(number or 0) < FORMAT:

@@ -1,0 +1,87 @@
+"""One at a time changes an index; who has locked it changes it several times, and others wait."""
+
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rejoinder.errors import BusyError, InputError
+from rejoinder.retrieval.index import Index
+from tests.retrieval.conftest import HashEncoder
+
+
+@pytest.fixture
+def index(tmp_path):
+    return Index.build(HashEncoder(), ["first"], tmp_path / "index")
+
+
+def another(store):
+    """The store as another process has it."""
+    return pickle.loads(pickle.dumps(store))
+
+
+class Holder:
+    """Another thread that has locked an index, until it is told to let go."""
+
+    def __init__(self, store):
+        self._store = another(store)
+        self._has, self._end = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._hold)
+
+    def _hold(self):
+        with self._store.lock():
+            self._has.set()
+            self._end.wait(60)
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._has.wait(60)
+        return self
+
+    def let_go(self):
+        self._end.set()
+
+    def __exit__(self, *_):
+        self.let_go()
+        self._thread.join()
+
+
+def test_who_waits_has_the_lock_when_the_other_lets_go(index):
+    with Holder(index.store) as holder:
+        with pytest.raises(BusyError, match="being written by another process"), index.store.lock():
+            pass
+        with pytest.raises(BusyError, match="being written by another process"), index.store.lock(0.1):
+            pass
+        threading.Timer(0.2, holder.let_go).start()
+        with index.store.lock(60):
+            assert index.add(["second"]) == range(1, 2)
+
+
+def test_who_has_the_lock_changes_the_index_as_often_as_it_likes(index):
+    other = another(index.store)
+    with index.store.lock():
+        index.add(["second"])
+        with index.store.lock():
+            index.delete([0])
+        with ThreadPoolExecutor(1) as threads, pytest.raises(BusyError):
+            threads.submit(Index.open(other, HashEncoder()).add, ["third"]).result()
+        with pytest.raises(InputError):
+            index.delete([7])
+        index.add(["fourth"])
+    found = Index.open(other, HashEncoder())
+    assert found.add(["fifth"]) == range(3, 4)
+    assert [reply.text for _, reply in found] == ["second", "fourth", "fifth"]
+
+
+def test_changes_of_many_are_made_one_after_the_other(index):
+    def change(number):
+        opened = Index.open(another(index.store), HashEncoder())
+        with opened.store.lock(60):
+            opened.refresh()
+            opened.add([f"reply {number}"])
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(change, range(20)))
+    index.refresh()
+    assert sorted(reply.text for _, reply in index) == sorted(["first", *(f"reply {n}" for n in range(20))])
