@@ -3,8 +3,9 @@
 ConveRT: the paper's size, the small recipe's, and the models that are installed by name.
 
 All programs encode the same chat messages, none longer than ConveRT's 60 subwords, in the same run,
-taking turns, tokenisation included. Each gets all of them at once, sorts them by length and
-computes them in parts: MiniLM 128 messages at a time, ConveRT 4,096 tokens. The limit of a model is
+taking turns, tokenisation included. Every turn has other messages. Each program gets all of them at
+once, sorts them by length and computes them in parts: MiniLM 128 messages at a time, ConveRT 4,096
+tokens. The limit of a model is
 the time that the floating-point operations of its matrix products on the real tokens take at the
 best matrix-multiply rate of this machine, measured before and after in the same run, in the same
 precision, over the shapes that the model uses. Weights of both sizes are random: speed does not
@@ -73,18 +74,20 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     keep_memory()
     messages, subwords = chat()
-    sentences = messages[: options.sentences]
-    programs, costs = our_programs(subwords, sentences)
+    turns = options.repetitions + 1
+    sentences = in_turns(messages, options.sentences, turns)
+    singles = in_turns(messages[options.sentences * turns :], SINGLES, turns)
+    programs, costs = our_programs(subwords, sentences[1:])
     programs |= model_programs()
     with tempfile.TemporaryDirectory() as folder:
         programs |= minilm_forms(Path(folder), options.threads, options.batch)
-        seconds = race(programs, [sentences], options.repetitions)
-        latency = race(programs, [[text] for text in messages[-SINGLES:]], options.repetitions)
+        seconds = race(programs, [[part] for part in sentences])
+        latency = race(programs, [[[text] for text in part] for part in singles])
     rows = {}
     limits = {name: cost.seconds() for name, cost in costs.items()}
     for name in programs:
         rows[name] = Measured(
-            sentences_per_second=len(sentences) / seconds[name],
+            sentences_per_second=options.sentences / seconds[name],
             one_sentence_ms=1000 * latency[name] / SINGLES,
             limit_share=limits[name] / seconds[name] if name in limits else None,
         )
@@ -132,14 +135,15 @@ Encode = Callable[[Sequence[str]], object]
 
 
 def our_programs(
-    subwords: Subwords, sentences: Sequence[str]
+    subwords: Subwords, turns: Sequence[Sequence[str]]
 ) -> tuple[dict[str, Encode], dict[str, Cost]]:
     """Measure both sizes in every precision that the processor computes itself.
 
-    Each has its limit in seconds beside it.
+    Each has its limit beside it, in seconds of a turn.
     """
-    lengths = subwords.encode_ragged(sentences, 60)[1]
-    tokens = int(lengths.sum())
+    count = len(turns[0])
+    lengths = subwords.encode_ragged([text for part in turns for text in part], 60)[1]
+    tokens = int(lengths.sum()) // len(turns)
     programs: dict[str, Encode] = {}
     costs: dict[str, Cost] = {}
     for size, recipe in SIZES.items():
@@ -147,10 +151,8 @@ def our_programs(
         for precision in precisions():
             module = Convert(config, max(subwords.rows, 32_477 if size == "paper" else 0))
             per_token, per_text = multiplications(module)
-            operations = 2 * (tokens * per_token + len(sentences) * per_text)
-            cost = Cost(
-                operations, gemm_shapes(module, tokens * 128 // len(sentences), 128), precision
-            )
+            operations = 2 * (tokens * per_token + count * per_text)
+            cost = Cost(operations, gemm_shapes(module, tokens * 128 // count, 128), precision)
             cost.seconds()
             pack_linears(module, precision)
             encoder = Encoder(module, subwords, max_length=60, fingerprint="")
@@ -184,20 +186,27 @@ def model_programs() -> dict[str, Encode]:
     return programs
 
 
-def race(
-    programs: dict[str, Encode], batches: list[list[str]], repetitions: int
-) -> dict[str, float]:
-    """Median seconds for all batches, the programs taking turns."""
+def in_turns(messages: Sequence[str], count: int, turns: int) -> list[Sequence[str]]:
+    """Return so many messages for each turn, each of them once.
+
+    In use messages are new: who had met their number and lengths would be too fast.
+    """
+    return [messages[count * turn : count * (turn + 1)] for turn in range(turns)]
+
+
+def race(programs: dict[str, Encode], turns: Sequence[Sequence[Sequence[str]]]) -> dict[str, float]:
+    """Return the median seconds of all batches of a turn, the programs taking turns.
+
+    The first turn, in which they warm up, is not counted.
+    """
     taken: dict[str, list[float]] = {name: [] for name in programs}
-    for encode in programs.values():
-        encode(batches[0])
-    for _ in range(repetitions):
+    for batches in turns:
         for name, encode in programs.items():
             started = time.perf_counter()
             for batch in batches:
                 encode(batch)
             taken[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in taken.items()}
+    return {name: statistics.median(values[1:]) for name, values in taken.items()}
 
 
 def bars(rows: dict[str, Measured]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common import write_result
-from encoding import Encode, chat, race
+from encoding import Encode, chat, in_turns, race
 from peers import minilm_forms
 from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.encoders.torch import Encoder
@@ -145,7 +145,7 @@ def encode_in_turns(
     messages, _ = chat()
     tokenizer = build_ngrams(messages, **VOCABULARY)
     programs = our_programs(tokenizer) | minilm_forms(folder, threads, 128)
-    seconds = race(programs, [messages[:count]], repetitions)
+    seconds = race(programs, [[part] for part in in_turns(messages, count, repetitions + 1)])
     return {name: count / taken for name, taken in seconds.items()}, tokenizer.rows
 
 

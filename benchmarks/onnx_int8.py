@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common import write_result
-from encoding import SINGLES, Encode, chat, race
+from encoding import SINGLES, Encode, chat, in_turns, race
 from peers import minilm_forms
 from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.encoders.open import open_encoder
@@ -74,7 +74,9 @@ def main() -> None:
 def speed(sentences: int, repetitions: int) -> dict[str, dict[str, float]]:
     """Return each program's sentences a second, and milliseconds of one alone."""
     messages = chat()[0]
-    texts = messages[:sentences]
+    turns = repetitions + 1
+    texts = in_turns(messages, sentences, turns)
+    singles = in_turns(messages[sentences * turns :], SINGLES, turns)
     programs: dict[str, Encode] = {
         f"{name} {each}": open_encoder(name, light=True, precision=each, threads=1).encode_responses
         for name in MODELS
@@ -83,11 +85,11 @@ def speed(sentences: int, repetitions: int) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         forms = minilm_forms(Path(folder), threads=1, batch=128)
         programs |= {f"MiniLM {each}": forms[f"MiniLM onnxruntime {each}"] for each in PRECISIONS}
-        together = race(programs, [texts], repetitions)
-        alone = race(programs, [[text] for text in messages[-SINGLES:]], repetitions)
+        together = race(programs, [[part] for part in texts])
+        alone = race(programs, [[[text] for text in part] for part in singles])
     return {
         name: {
-            "sentences_per_second": len(texts) / together[name],
+            "sentences_per_second": sentences / together[name],
             "one_sentence_ms": 1000 * alone[name] / SINGLES,
         }
         for name in programs

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common import write_result
-from encoding import chat
+from encoding import chat, in_turns
 from rejoinder.encoders import bundled
 from rejoinder.encoders.open import open_encoder
 from rejoinder.memory import keep_memory
@@ -75,16 +75,16 @@ def measure(sentences: int, repetitions: int, threads: int) -> dict[str, dict[st
     """Return each model's sentences a second by precision, and the ratio of int8 to fp32."""
     torch.set_num_threads(threads)
     keep_memory()
-    texts = chat()[0][:sentences]
+    turns = in_turns(chat()[0], sentences, repetitions + 1)
     rows = {}
     for name in bundled.names():
         models = {each: open_encoder(name, precision=each) for each in PRECISIONS}
         seconds: dict[str, list[float]] = {each: [] for each in PRECISIONS}
-        for repetition in range(repetitions + 1):
+        for turn, texts in enumerate(turns):
             for precision, model in models.items():
                 started = time.perf_counter()
                 model.encode_responses(texts)
-                if repetition:  # the first one warms up
+                if turn:  # the first one warms up
                     seconds[precision].append(time.perf_counter() - started)
         rows[name] = {each: sentences / statistics.median(seconds[each]) for each in PRECISIONS}
         pairs = zip(seconds["fp32"], seconds["int8"], strict=True)
