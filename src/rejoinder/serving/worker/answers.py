@@ -406,13 +406,14 @@ class Answers:
         """Change the index in its store; wait while another process is changing it."""
         with contextlib.ExitStack() as stack:
             stack.callback(self._stamps.look)
-            with _told_as_unavailable():
+            # one that may not be written says so itself
+            with _told_as_unavailable(InputError, FileNotFoundError):
                 stack.enter_context(self.index.store.lock(PATIENCE))
             return change(self.opened())
 
     def opened(self) -> Index:
         """Open the index as it is on the disk."""
-        with _told_as_unavailable():
+        with _told_as_unavailable(InputError, OSError):
             return Index.open(self.index.store, self.encoder, verify=False, like=self.index)
 
 
@@ -452,13 +453,13 @@ def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
 
 
 @contextlib.contextmanager
-def _told_as_unavailable() -> Iterator[None]:
+def _told_as_unavailable(*errors: type[Exception]) -> Iterator[None]:
     """Raise what keeps an index from being opened as an UnavailableError."""
     try:
         yield
     except BusyError:
         raise
-    except (InputError, OSError) as error:
+    except errors as error:
         raise UnavailableError(
             f"the index cannot be opened, so nothing was changed: {error}"
         ) from None
