@@ -13,7 +13,7 @@ import pytest
 
 from rejoinder import files
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_file, atomic_folder, check_replaceable
+from rejoinder.files import Kind, atomic_file, atomic_folder, check_replaceable, name_path_on_enospc
 
 MARKER = "config.json"
 KIND = Kind(
@@ -322,3 +322,10 @@ def test_a_rename_is_on_the_disk_before_it_is_reported(tmp_path, monkeypatch):
     with files.atomic_folder(tmp_path / "folder", None) as part:
         (part / "inner").write_text("x")
     assert synced[-1] == (str(tmp_path), ["file", "folder"])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_library_that_tells_only_the_systems_words_gets_a_number_and_a_path(tmp_path, number):
+    with pytest.raises(OSError, match="model") as raised, name_path_on_enospc(tmp_path / "model"):
+        raise RuntimeError(f"I/O error: {os.strerror(number)} (os error {number})")
+    assert (raised.value.errno, raised.value.filename) == (number, str(tmp_path / "model"))

@@ -293,9 +293,10 @@ def name_path_on_enospc(path: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        full = os.strerror(errno.ENOSPC)
-        if not isinstance(error, OSError) and full in str(error):
-            raise OSError(errno.ENOSPC, full, str(path)) from error
+        if not isinstance(error, OSError):
+            for number in _NO_ROOM:
+                if os.strerror(number) in str(error):
+                    raise OSError(number, os.strerror(number), str(path)) from error
         if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
             error.filename = str(path)
         raise

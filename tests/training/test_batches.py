@@ -243,7 +243,8 @@ def test_joined_stores_give_the_texts_of_their_parts(parts, draw):
             "a share of 0.01 of a batch of 32 is less than one pair; raise the share in data.mix, "
             "or batch_size to 100 at least",
         ),
-        ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
+        ((20,), (1.0,), "20 training examples do not fill a batch of 32; set the stages' batch_size to 20 at most"),
+        ((1,), (1.0,), "1 training examples do not fill a batch of 32; two at least are needed"),
     ],
 )
 def test_sets_that_do_not_fill_their_part_are_refused(sizes, shares, said):

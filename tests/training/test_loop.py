@@ -84,7 +84,7 @@ def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path, data):
     assert (summary.steps, summary.examples, summary.already_finished) == (60, 60 * 32, False)
     written = json.loads((tmp_path / "summary.json").read_text())
     assert json.loads(json.dumps(summary.to_json())) == {
-        key: written[key] for key in written if key != "sha256"
+        key: written[key] for key in written if key != "examples_digest"
     }
     steps, found = zip(*losses(tmp_path), strict=True)
     assert steps == tuple(range(1, 61))
@@ -220,6 +220,34 @@ def test_other_examples_are_refused_for_a_run_that_has_begun(tmp_path, data):
         train(recipe(other), tmp_path / "run")
     moved = shutil.copytree(data, tmp_path / "moved")
     assert train(recipe(moved), tmp_path / "run").steps == 20
+
+
+def test_other_examples_are_refused_for_a_run_that_is_finished(tmp_path, data, whole):
+    other = write_data(tmp_path / "other", seed=1)
+    with pytest.raises(InputError, match="is finished, on other examples than these; name another folder"):
+        train(recipe(other), whole)
+    assert train(recipe(shutil.copytree(data, tmp_path / "moved")), whole).already_finished
+    earlier = shutil.copytree(whole, tmp_path / "earlier")  # of a version that wrote no digest
+    written = json.loads((earlier / "summary.json").read_text())
+    del written["examples_digest"]
+    (earlier / "summary.json").write_text(json.dumps(written))
+    assert train(recipe(other), earlier).already_finished
+
+
+@pytest.mark.parametrize(("steps", "said"), [(4, True), (5, False)])
+def test_a_stage_that_ends_in_its_warm_up_is_noted(tmp_path, data, steps, said):
+    class Notes(Display):
+        def __init__(self):
+            self.notes = []
+
+        def note(self, text):
+            self.notes.append(text)
+
+    display = Notes()
+    warming = stage(steps=steps, schedule={"kind": "constant", "warm_up_steps": 5}, learning_rate=0.5)
+    train(recipe(data, stage=[warming]), tmp_path, display=display)
+    note = "stage 'only': 4 steps are fewer than those of its warm-up (5), so the learning rate stays below 0.5"
+    assert (note in display.notes) == said
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, data):

@@ -146,6 +146,10 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
             {"distillation": {"teacher": "convert-small", "sharpness": 4.0}},
             "sharpness, sample and vectors belong",
         ),
+        (
+            {"distillation": {"teacher": "minilm"}},
+            "a teacher is a model of Rejoinder; minilm teaches as the encoder",
+        ),
         ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
         (
             {"distillation": {"teacher": "convert-small", "fingerprint": "abc"}},

@@ -35,6 +35,7 @@ from rejoinder.training.parts import (
     build_parts,
     negative_tables,
 )
+from rejoinder.training.prepare import examples_digest
 from rejoinder.training.recipe import optimization
 from rejoinder.training.recipe.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
 from rejoinder.training.recipe.optimization import Stage
@@ -94,7 +95,7 @@ def train(
                 folder = stack.enter_context(runs.open_run(path, resolved))
             if folder.summary.exists():
                 runs.check_model(folder)
-                return runs.load_summary(folder)
+                return runs.load_summary(folder, examples_digest(resolved))
             check_stages(resolved, processes)
             parts = build_parts(resolved, folder, processes, shown)
             return Trainer(resolved, folder, processes, shown, clock, parts)
@@ -144,7 +145,7 @@ class Trainer:
                 self._stage(self.recipe.stage[self.state.stage])
         summary = runs.summarise(self.recipe, self.folder, self.state, self.machine.precision)
         if self.processes.first:
-            runs.save_summary(summary, self.folder.summary)
+            runs.save_summary(summary, self.folder.summary, self.state.data)
         return summary
 
     def _stage(self, stage: Stage) -> None:
@@ -156,6 +157,8 @@ class Trainer:
             self.checkpoint.restore_optimizer(self.module, self.optimizer)
         self.checkpoint = None  # its tensors are not needed any more
         self.graphed = self._graphed_passes(stage)
+        if note := optimization.warm_up_note(stage, self.parts.budgets[state.stage]):
+            self.display.note(note)
         self.counted_to = self.clock()
         if self.recipe.init.given and self.parts.validators and state.best is None:
             self._validate(stage)  # the model to start from, so that training never makes it worse

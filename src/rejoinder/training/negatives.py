@@ -379,6 +379,7 @@ def hardest(scores: Tensor, limit: Tensor, right: TokenRows, k: int) -> tuple[To
     if best.values.shape[1] < k or bool(best.values[:, -1].isneginf().any()):
         raise InputError(
             f"{scores.shape[1]} different responses in the pool are too few"
-            f" for hard_negatives.per_pair = {k}; raise hard_negatives.pool, or lower per_pair"
+            f" for hard_negatives.per_pair = {k}; lower it, or, where the data have more, raise"
+            " hard_negatives.pool"
         )
     return best.indices.cpu().numpy(), int((best.values < -2).sum())

@@ -88,6 +88,16 @@ def prepare(
     return _Preparation(recipe, folder, display or Display(), engine, device).run()
 
 
+def examples_digest(recipe: Recipe) -> str:
+    """Return what `Prepared.digest` of a recipe's examples is; empty if they are gone."""
+    try:
+        place = _Preparation(recipe, Path(), Display(), None)
+    except InputError:
+        return ""
+    trained, aside = place.digests()
+    return joined_digest([*trained, *aside])
+
+
 def with_vectors(
     prepared: Prepared,
     recipe: Recipe,
@@ -149,8 +159,6 @@ class _Preparation:
 
     def run(self) -> Prepared:
         """Prepare vocabulary, ids and candidates of all data, or take what is there."""
-        first = self.sets[0]
-        others = self.sets[1:]
         needed: dict[Split, list[Path]] = {"train": self.sets, "valid": self.valid}
         for split, data in ((split, data) for split, folders in needed.items() for data in folders):
             next(read_texts(data, split), None)  # fail early: building the vocabulary takes minutes
@@ -158,11 +166,7 @@ class _Preparation:
             next(read_texts(data, "train"), None)
         for data in self.sets:
             _note_cut_contexts(self.recipe, data, self.display)
-        digests = [
-            data_digest(first, self.splits),
-            *(data_digest(data, ["train"]) for data in others),
-        ]
-        aside = [data_digest(data, ["valid"]) for data in self.valid[1:]]
+        digests, aside = self.digests()
         tokenizer = self.vocabulary(joined_digest(digests))
         stores = [
             self.store(data, digest, "train", tokenizer)
@@ -180,6 +184,13 @@ class _Preparation:
         teacher_vectors = self.teacher_vectors(train, digests[0])
         sizes = tuple(map(len, stores))
         return Prepared(tokenizer, train, sizes, valid, digest, words, teacher_vectors)
+
+    def digests(self) -> tuple[list[str], list[str]]:
+        """Return the digests of the examples that are trained on, and of others to validate on."""
+        first, *others = self.sets
+        trained = [data_digest(first, self.splits)]
+        trained += [data_digest(data, ["train"]) for data in others]
+        return trained, [data_digest(data, ["valid"]) for data in self.valid[1:]]
 
     def vocabulary(self, digest: str) -> Tokenizer:
         config = self.recipe.vocabulary

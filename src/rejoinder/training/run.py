@@ -46,6 +46,7 @@ from rejoinder.training.recipe_files import (
 )
 
 _LOCK = ".lock"
+_EXAMPLES = "examples_digest"  # of a summary
 _FORMAT = 3
 # validation examples below which recall@1 moves by luck, so that the finer mrr chooses the model
 FEW = 1_000
@@ -365,22 +366,35 @@ def summarise(recipe: Recipe, folder: RunFolder, state: RunState, precision: str
     return RunSummary(**values, steps=state.step, precision=precision)
 
 
-def save_summary(summary: RunSummary, path: Path) -> None:
-    """Write a summary as JSON, which marks the run as finished."""
+def save_summary(summary: RunSummary, path: Path, examples: str = "") -> None:
+    """Write a summary as JSON, which marks the run as finished on `examples`, by their digest."""
+    values = summary.to_json() | {_EXAMPLES: examples}
     with atomic_file(path) as part:
-        part.write_text(json.dumps(summary.to_json(), indent=2) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-def load_summary(folder: RunFolder) -> RunSummary:
-    """Read the summary of a finished run, which may have been moved since."""
+def load_summary(folder: RunFolder, examples: str = "") -> RunSummary:
+    """Read the summary of a finished run, which may have been moved since.
+
+    Raises:
+        InputError: it is damaged, or the run was trained on other examples than those of this
+            digest. One that is empty, here or there, is not compared.
+    """
     try:
         values = parse_json(folder.summary.read_text(encoding="utf-8"))
+        own = values.pop(_EXAMPLES, "")
         moved = {"run": str(folder.path), "model": str(folder.model), "already_finished": True}
-        return RunSummary(**{**values, **moved})
-    except (ValueError, TypeError) as error:
+        summary = RunSummary(**{**values, **moved})
+    except (ValueError, TypeError, AttributeError) as error:
         raise InputError(
             f"{folder.summary}: not a run's summary ({error}); delete it and run again"
         ) from None
+    if examples and own and examples != own:
+        raise InputError(
+            f"{folder.path} is finished, on other examples than these; name another folder to train"
+            " on these"
+        )
+    return summary
 
 
 def figure_texts(figures: Mapping[str, float]) -> dict[str, str]:

@@ -351,9 +351,10 @@ class EpochOrder:
         self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0
     ) -> None:
         if examples < batch_size:
+            remedy = f"set the stages' batch_size to {examples} at most"
             raise InputError(
-                f"{examples} training examples do not fill a batch of {batch_size};"
-                f" set the stages' batch_size to {examples} at most"
+                f"{examples} training examples do not fill a batch of {batch_size}; "
+                f"{remedy if examples > 1 else 'two at least are needed'}"
             )
         self.batch_size = batch_size
         self._examples = examples

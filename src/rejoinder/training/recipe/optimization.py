@@ -414,6 +414,17 @@ def stage_budget(stage: Stage, batches_per_epoch: int) -> Budget:
     return Budget(stage.steps, in_seconds=False)
 
 
+def warm_up_note(stage: Stage, budget: Budget) -> str:
+    """Return what is to be said of a stage that ends within its warm-up; empty: nothing."""
+    steps = stage.schedule.warm_up_steps
+    if budget.in_seconds or budget.amount >= steps:
+        return ""
+    return (
+        f"stage '{stage.name}': {budget.amount:,.0f} steps are fewer than those of its warm-up"
+        f" ({steps:,}), so the learning rate stays below {stage.learning_rate:g}"
+    )
+
+
 def learning_rate(
     schedule: Schedule,
     rate: float,

@@ -267,6 +267,10 @@ class Distillation:
 
     def __post_init__(self) -> None:
         exactly_one(self, "teacher", "encoder")
+        if self.teacher and is_library(self.teacher):
+            raise ValueError(
+                f"a teacher is a model of Rejoinder; {self.teacher} teaches as the encoder"
+            )
         if self.encoder and non_default_fields(self, "candidates"):
             raise ValueError("candidates belongs to a teacher; an encoder compares the whole batch")
         if is_library(self.encoder) and self.fingerprint:
