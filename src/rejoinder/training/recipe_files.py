@@ -16,7 +16,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.quantization import on_meta_device
 from rejoinder.networks.transformer import TransformerShape
-from rejoinder.settings import holds_tables, override, read_toml, toml_value, validate
+from rejoinder.settings import holds_tables, override, read_toml, recipes, toml_value, validate
 from rejoinder.training.distillation import attach_projection
 from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import resolve_init
@@ -50,20 +50,26 @@ def load_recipe(
     overrides: Sequence[str] = (),
     places: Mapping[str, str | Path | None] | None = None,
     *,
+    mixed: Sequence[str | Path] = (),
     resolved: bool = False,
 ) -> Recipe:
     """Read a recipe from a TOML file.
 
     Overrides "section.key=value" win over the file; values are in TOML's syntax, where a bare word
     may stand for a string, and `stage.0.key` is a key of the first stage. `places` are paths and
-    names by key, such as "data.train", that win over both; None and "" change nothing. A file that
-    `save_recipe` wrote is `resolved`: it holds what came from `init.model`, which may be gone.
+    names by key, such as "data.train", that win over both; None and "" change nothing. A file
+    that `save_recipe` wrote is `resolved`: it holds what came from `init.model`, which may be gone.
+
+    `mixed` are sets of examples for data.mix. If it has fewer entries, entries like the first are
+    added, and the sum of the shares is divided evenly among all.
     """
     document = read_toml(
         path, "no such recipe; give a TOML file, or a name that `rejoinder list recipes` lists"
     )
     given = [f"{key}={toml_value(str(place))}" for key, place in (places or {}).items() if place]
-    return parse_recipe(document, [*overrides, *given], origin=str(path), resolved=resolved)
+    return parse_recipe(
+        document, [*overrides, *given], origin=str(path), mixed=mixed, resolved=resolved
+    )
 
 
 def parse_recipe(
@@ -71,6 +77,7 @@ def parse_recipe(
     overrides: Sequence[str] = (),
     origin: str = "recipe",
     *,
+    mixed: Sequence[str | Path] = (),
     resolved: bool = False,
 ) -> Recipe:
     """Validate a recipe that has been read already, as `load_recipe` does.
@@ -80,6 +87,8 @@ def parse_recipe(
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
         override(copy, setting, SHORTHANDS, ALTERNATIVES)
+    if mixed:
+        _mix(copy, mixed)
     _write_out_kinds(copy)
     try:
         if not resolved:
@@ -97,6 +106,32 @@ def parse_recipe(
             f" not '{given.kind}'"
         )
     return recipe
+
+
+def _mix(document: dict[str, Any], sets: Sequence[str | Path]) -> None:
+    """Give the entries of data.mix sets of examples, and add entries where there are too few."""
+    data = document.get("data")
+    entries = data.get("mix") if isinstance(data, dict) else None
+    if not entries:
+        raise InputError(
+            f"{sets[0]}: the recipe lists nothing in 'data.mix', so it mixes no general data;"
+            f" leave --general out, or take a recipe that does: {', '.join(_mixing_recipes())}"
+        )
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return  # validation names the wrong type
+    shares = [entry.get("share") for entry in entries]
+    if len(sets) > len(entries) and all(isinstance(share, int | float) for share in shares):
+        entries += [dict(entries[0]) for _ in sets[len(entries) :]]
+        for entry in entries:
+            entry["share"] = sum(shares) / len(sets)
+    for entry, place in zip(entries, sets, strict=False):
+        entry["train"] = str(place)
+
+
+def _mixing_recipes() -> list[str]:
+    """Return the names of the bundled recipes that mix sets of examples."""
+    documents = {name: read_toml(path, "no such recipe") for name, path in recipes().items()}
+    return [name for name, document in documents.items() if document.get("data", {}).get("mix")]
 
 
 def _write_out_kinds(document: dict[str, Any]) -> None:

@@ -79,7 +79,7 @@ class Mixed:
     """[[data.mix]]: further examples that are in every batch (ACL19, FT-MIXED)."""
 
     train: str = ""
-    """Folder or file; its training split is used. `--general` overrides it for the first."""
+    """Folder or file; its training split is used. `--general` overrides it."""
     share: Annotated[float, Field(gt=0, lt=1)]
     """Of the pairs of every batch, rounded to whole pairs."""
 
