@@ -124,7 +124,8 @@ def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
 def _compare(section: dict[str, Any], found: str, above: str, name: str) -> None:
     if section.get("fingerprint") not in (None, "", found):
         raise InputError(
-            f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}'"
+            f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}';"
+            " give the model with that fingerprint, or remove the fingerprint"
         )
     section["fingerprint"] = found
 

@@ -37,6 +37,12 @@ ALTERNATIVES = (
 """Tables, and keys of which each has one: setting one on the command line takes the recipe's other
 one away."""
 
+PINNED = {"init": ("model", "transformer"), "distillation": ("teacher", "encoder")}
+"""Tables with a fingerprint, and the keys of the model that has it."""
+
+# what a recipe file that `save_recipe` wrote says of such a model
+OF_MODELS = ("fingerprint", "quantized")
+
 FREE = re.compile(
     r"name|description|init\.model|init\.transformer|distillation\.teacher|"
     r"data\.(mix\.\d+\.)?train|data\.cache|validation\.data|stage\.\d+\.micro_batch"
@@ -85,8 +91,7 @@ def parse_recipe(
     Errors call it `origin`.
     """
     copy: dict[str, Any] = deepcopy(dict(document))
-    for setting in overrides:
-        override(copy, setting, SHORTHANDS, ALTERNATIVES)
+    _override(copy, overrides)
     if mixed:
         _mix(copy, mixed)
     _write_out_kinds(copy)
@@ -106,6 +111,24 @@ def parse_recipe(
             f" not '{given.kind}'"
         )
     return recipe
+
+
+def _override(document: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Apply overrides, in place.
+
+    One that names another model drops what the document says of its own, such as the fingerprint.
+    """
+    before = {name: document[name] for name in PINNED if isinstance(document.get(name), dict)}
+    for name, section in before.items():
+        document[name] = {key: value for key, value in section.items() if key not in OF_MODELS}
+    for setting in overrides:
+        override(document, setting, SHORTHANDS, ALTERNATIVES)
+    for name, section in before.items():
+        after = document.get(name)
+        if isinstance(after, dict) and all(
+            after.get(key) == section.get(key) for key in PINNED[name]
+        ):
+            document[name] = {key: section[key] for key in OF_MODELS if key in section} | after
 
 
 def _mix(document: dict[str, Any], sets: Sequence[str | Path]) -> None:
