@@ -109,6 +109,34 @@ def test_conflicts_are_named(model, target, sections, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("setting", "said", "refused"),
+    [
+        (
+            "init.model=minilm",
+            "or an id on the Hugging Face Hub (owner/name); init.transformer takes minilm or another transformer, "
+            "where model.kind is made of transformers",
+            "e5",
+        ),
+        (
+            "distillation.teacher=minilm",
+            "(owner/name); distillation.encoder also takes minilm, use, e5, or st:NAME of sentence-transformers",
+            "bm25",
+        ),
+        ("distillation.teacher=sim:minilm", "use, e5, or st:NAME of sentence-transformers", "bm25"),
+        ("distillation.encoder=bm25", "minilm, use, e5, or st:NAME of sentence-transformers", "rank"),
+    ],
+)
+def test_an_unknown_model_s_error_lists_what_its_key_takes(model, target, setting, said, refused):
+    key, name = setting.split("=")
+    with pytest.raises(InputError) as caught:
+        parse_recipe(tuned(model, target), [setting])
+    error = str(caught.value)
+    assert f"{key}: no model '{name}': give a model folder (RUN/model of a training run), bi-small, " in error
+    assert error.endswith(said)
+    assert refused not in error.removesuffix(said)
+
+
 def test_a_fingerprint_in_the_recipe_pins_the_model(model, target):
     with pytest.raises(
         InputError,
