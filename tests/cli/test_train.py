@@ -125,6 +125,39 @@ def test_fine_tuning_on_two_sets_from_a_model(command, refused, recipe_file, dat
     )
 
 
+@pytest.mark.parametrize(
+    ("mix", "folders", "shares"),
+    [
+        ([0.4], ["one"], [0.4]),
+        ([0.4], ["one", "two"], [0.2, 0.2]),
+        ([0.2, 0.4], ["one", "two"], [0.2, 0.4]),
+        ([0.2, 0.4], ["one", "two", "three"], [0.2, 0.2, 0.2]),
+    ],
+)
+def test_general_data_of_several_folders_divide_the_share(
+    command, recipe_file, data, tmp_path, mix, folders, shares
+):
+    general = [str(write_data(tmp_path / name, train=60, valid=4)) for name in folders]
+    words = [word for folder in general for word in ("--general", folder)]
+    settings = [f"data.mix=[{', '.join(f'{{share={share}}}' for share in mix)}]", "stage.0.steps=1"]
+    words += [word for setting in settings for word in ("--set", setting)]
+    run = tmp_path / "run"
+    assert command("train", recipe_file, "--data", data, "-o", run, *words)[0] == 0
+    mixed = load_recipe(run / "recipe.toml").data.mix
+    assert [entry.train for entry in mixed] == general
+    assert [entry.share for entry in mixed] == pytest.approx(shares)
+
+
+def test_a_recipe_that_mixes_nothing_names_those_that_do(refused, recipe_file, data, tmp_path):
+    refused(
+        *("train", recipe_file, "--data", data, "--general", data, "-o", tmp_path / "run"),
+        said=(
+            "so it mixes no general data; leave --general out, or take a recipe that does: ",
+            " fine-tune-fast-mixed, fine-tune-mixed-small, fine-tune-mixed, fine-tune-ngram-mixed",
+        ),
+    )
+
+
 def test_ctrl_c_is_130_and_says_how_to_go_on(command, recipe_file, data, tmp_path, monkeypatch):
     def show(self, progress):  # noqa: ARG001
         if progress.step == 7:

@@ -15,7 +15,12 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
+from rejoinder.training.recipe_files import (
+    load_recipe,
+    parse_recipe,
+    recipe_document,
+    save_recipe,
+)
 from tests.training.test_loop import At, CrashError, crash
 from tests.training.tiny import MODEL, checkpoint_of, document, recipe, stage, write_data
 
@@ -104,9 +109,39 @@ def test_conflicts_are_named(model, target, sections, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("setting", "said", "refused"),
+    [
+        (
+            "init.model=minilm",
+            "or an id on the Hugging Face Hub (owner/name); init.transformer takes minilm or another transformer, "
+            "where model.kind is made of transformers",
+            "e5",
+        ),
+        (
+            "distillation.teacher=minilm",
+            "(owner/name); distillation.encoder also takes minilm, use, e5, or st:NAME of sentence-transformers",
+            "bm25",
+        ),
+        ("distillation.teacher=sim:minilm", "use, e5, or st:NAME of sentence-transformers", "bm25"),
+        ("distillation.encoder=bm25", "minilm, use, e5, or st:NAME of sentence-transformers", "rank"),
+    ],
+)
+def test_an_unknown_model_s_error_lists_what_its_key_takes(model, target, setting, said, refused):
+    key, name = setting.split("=")
+    with pytest.raises(InputError) as caught:
+        parse_recipe(tuned(model, target), [setting])
+    error = str(caught.value)
+    assert f"{key}: no model '{name}': give a model folder (RUN/model of a training run), bi-small, " in error
+    assert error.endswith(said)
+    assert refused not in error.removesuffix(said)
+
+
 def test_a_fingerprint_in_the_recipe_pins_the_model(model, target):
     with pytest.raises(
-        InputError, match=r"init.fingerprint = 'abc', but .*model has '[0-9a-f]{64}'"
+        InputError,
+        match=r"init.fingerprint = 'abc', but .*model has '[0-9a-f]{64}'; give the model with that "
+        r"fingerprint, or remove the fingerprint$",
     ):
         made(model, target, init={"model": str(model), "fingerprint": "abc"})
     right = made(model, target).init.fingerprint
@@ -114,6 +149,39 @@ def test_a_fingerprint_in_the_recipe_pins_the_model(model, target):
         made(model, target, init={"model": str(model), "fingerprint": right}).init.fingerprint
         == right
     )
+
+
+def test_a_run_s_recipe_takes_another_model(tmp_path, model, other, target):
+    """The stored fingerprint goes with the stored model, and is checked where that stays."""
+    file, moved = tmp_path / "recipe.toml", tmp_path / "moved"
+    first, second = made(model, target).init.fingerprint, made(other, target).init.fingerprint
+    save_recipe(made(model, target), file)
+    assert load_recipe(file, [f"init.model={other}"]).init.fingerprint == second
+    assert load_recipe(file, places={"init.model": other}).init.fingerprint == second
+    assert parse_recipe(tuned(model, target), [f"init.model={other}"]).init.fingerprint == second
+    shutil.copytree(other, moved)
+    save_recipe(made(moved, target), file)
+    shutil.rmtree(moved)
+    shutil.copytree(model, moved)
+    said = f"init.fingerprint = '{second}', but .*moved has '{first}'"
+    for settings in (
+        [],
+        [f"init.model={moved}"],
+        [f"init.model={model}", f"init.fingerprint={second}"],
+        [f"init.fingerprint={second}", f"init.model={model}"],
+    ):
+        with pytest.raises(InputError, match=said.replace("moved", "(moved|model)")):
+            load_recipe(file, settings)
+    assert load_recipe(file, ['init.fingerprint=""']).init.fingerprint == first
+
+
+def test_a_run_s_recipe_takes_another_teacher(model, other, target):
+    before = made(model, target, distillation={"encoder": str(model)})
+    for teacher in (str(other), "minilm"):
+        document = recipe_document(before)
+        changed = parse_recipe(document, [f"distillation.encoder={teacher}"]).distillation
+        expected = "" if teacher == "minilm" else made(other, target).init.fingerprint
+        assert (changed.encoder, changed.fingerprint) == (teacher, expected)
 
 
 def test_before_the_first_step_the_score_is_that_of_the_model_folder(tmp_path, data, model):

@@ -148,7 +148,7 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
         ),
         (
             {"distillation": {"teacher": "minilm"}},
-            "a teacher is a model of Rejoinder; minilm teaches as the encoder",
+            "distillation.encoder also takes minilm",
         ),
         ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
         (

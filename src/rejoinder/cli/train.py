@@ -30,7 +30,10 @@ DataOption: TypeAlias = Annotated[
 
 General: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(metavar="DIR", help="Examples to mix in: data.mix.0.train; repeatable."),
+    typer.Option(
+        metavar="DIR",
+        help="Examples to mix in: data.mix.0.train. Repeat it to divide the share evenly.",
+    ),
 ]
 
 InitOption: TypeAlias = Annotated[
@@ -65,7 +68,7 @@ def train(
 
     keep_memory()
     loaded = recipe_files.load_recipe(
-        find_recipe(recipe), settings or [], recipe_places(data, general, init)
+        find_recipe(recipe), settings or [], recipe_places(data, init), mixed=general or ()
     )
     with first_process_shows() as display:
         summary = loop.train(loaded, run, display=display)
@@ -93,12 +96,9 @@ def first_process_shows() -> Iterator[Display]:
         raise typer.Exit(error.code) from None
 
 
-def recipe_places(
-    data: Path | None, general: list[str] | None, init: str | None
-) -> dict[str, Path | str | None]:
-    """Return the settings that name data and the model to start from."""
-    mixed = {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
-    return {"data.train": data, "init.model": init, **mixed}
+def recipe_places(data: Path | None, init: str | None) -> dict[str, Path | str | None]:
+    """Return the settings that name the data and the model to start from."""
+    return {"data.train": data, "init.model": init}
 
 
 def _train_text(result: Mapping[str, Any]) -> str:

@@ -22,6 +22,12 @@ WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")  # patterns, in
 PARTS = ("first", "second")  # of a joined model: their folders in its own, and names, as NAME/first
 FOLDER = Path(__file__).parents[1] / "weights"  # where the folders of `BUNDLED` are
 
+# names for errors: of models on the Hub, of all encoders, of all rankers
+HUB = "an id on the Hugging Face Hub (owner/name)"
+LIBRARIES = "minilm, use, e5, or st:NAME of sentence-transformers"
+ENCODERS = f"{HUB}, {LIBRARIES}"
+RANKERS = f"{ENCODERS}; to rank also bm25, tfidf, sim:NAME, map:NAME or hybrid:NAME"
+
 
 @dataclass(frozen=True, slots=True)
 class Weights:
@@ -70,13 +76,14 @@ def names() -> list[str]:
     )
 
 
-def unknown(name: str | Path) -> InputError:
-    """Return the error for a name by which nothing opens."""
+def unknown(name: str | Path, others: str = RANKERS) -> InputError:
+    """Return the error for a name by which nothing opens.
+
+    `others` are the names that are allowed besides folders and names of models.
+    """
     return InputError(
         f"no model {str(name)!r}: give a model folder (RUN/model of a training run),"
-        f" {', '.join(names())}, an id on the Hugging Face Hub (owner/name),"
-        " minilm, use, e5, or st:NAME of sentence-transformers;"
-        " to rank also bm25, tfidf, sim:NAME, map:NAME or hybrid:NAME"
+        f" {', '.join(names())}, {others}"
     )
 
 

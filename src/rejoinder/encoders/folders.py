@@ -47,10 +47,11 @@ def fingerprint(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def find(name_or_path: str | Path) -> Path:
+def find(name_or_path: str | Path, others: str = bundled.RANKERS) -> Path:
     """Return the folder of a model: the folder itself, or one by its name, or by its id on the Hub.
 
-    A part of a joined model with a name is NAME/first or NAME/second.
+    A part of a joined model with a name is NAME/first or NAME/second. `others` as in
+    `bundled.unknown`.
     """
     if not isinstance(name_or_path, str | Path):
         raise InputError(
@@ -69,7 +70,7 @@ def find(name_or_path: str | Path) -> Path:
     if name in PARTS and bundled.is_name(owner):
         return _bundled(owner) / name
     if not owner or not name or "/" in name or owner.startswith((".", "~")):
-        raise bundled.unknown(name_or_path)
+        raise bundled.unknown(name_or_path, others)
     return bundled.fetch(str(name_or_path), "model folder", FOLDER.files)
 
 

@@ -25,7 +25,7 @@ import torch
 
 from rejoinder.arrays import Ids, Joined
 from rejoinder.devices import move, segment_cost
-from rejoinder.encoders import joined, persistence
+from rejoinder.encoders import bundled, joined, persistence
 from rejoinder.encoders.export import checkpoints
 from rejoinder.encoders.families import FAMILIES, family
 from rejoinder.encoders.open import is_library
@@ -60,6 +60,16 @@ OF_BLOCKS = ("heads", "feed_forward_size", "relative_bias")
 # what it may change in a transformer's structure
 FREE_OF_TRANSFORMERS = ("dropout", "output_scale")
 
+OTHER_MODELS = {
+    "model": (
+        f"or {bundled.HUB}; init.transformer takes minilm or another transformer,"
+        " where model.kind is made of transformers"
+    ),
+    "teacher": f"or {bundled.HUB}; distillation.encoder also takes {bundled.LIBRARIES}",
+    "encoder": bundled.ENCODERS,
+}
+"""Names that a key takes besides folders and names of models, for its error."""
+
 
 def resolve_init(
     document: dict[str, Any], resolve: Callable[[dict[str, Any], str], dict[str, Any]]
@@ -71,11 +81,11 @@ def resolve_init(
     """
     init: Any = document.get("init")
     model = document.get("model", {})
-    for key in ("teacher", "encoder"):
-        if _named(document.get("distillation"), key) and not is_library(
-            document["distillation"][key]
-        ):
-            _pin(document["distillation"], key, "distillation")
+    distillation: Any = document.get("distillation")
+    if _named(distillation, "teacher"):
+        _pin(distillation, "teacher", "distillation")
+    if _named(distillation, "encoder") and not is_library(distillation["encoder"]):
+        _pin(distillation, "encoder", "distillation")
     start = next((key for key in ("transformer", "model") if _named(init, key)), None)
     if start is None:
         if (
@@ -114,7 +124,7 @@ def _named(section: Any, key: str) -> bool:
 def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
     """Read the configuration of the model that a section names, and fill in its fingerprint."""
     try:
-        _, config = persistence.read_config(section[key])
+        _, config = persistence.read_config(section[key], OTHER_MODELS[key])
     except InputError as error:
         raise InputError(f"{above}.{key}: {error}") from None
     _compare(section, persistence.fingerprint(config), above, section[key])
@@ -124,7 +134,8 @@ def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
 def _compare(section: dict[str, Any], found: str, above: str, name: str) -> None:
     if section.get("fingerprint") not in (None, "", found):
         raise InputError(
-            f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}'"
+            f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}';"
+            " give the model with that fingerprint, or remove the fingerprint"
         )
     section["fingerprint"] = found
 

@@ -16,7 +16,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.quantization import on_meta_device
 from rejoinder.networks.transformer import TransformerShape
-from rejoinder.settings import holds_tables, override, read_toml, toml_value, validate
+from rejoinder.settings import holds_tables, override, read_toml, recipes, toml_value, validate
 from rejoinder.training.distillation import attach_projection
 from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import resolve_init
@@ -37,6 +37,12 @@ ALTERNATIVES = (
 """Tables, and keys of which each has one: setting one on the command line takes the recipe's other
 one away."""
 
+PINNED = {"init": ("model", "transformer"), "distillation": ("teacher", "encoder")}
+"""Tables with a fingerprint, and the keys of the model that has it."""
+
+# what a recipe file that `save_recipe` wrote says of such a model
+OF_MODELS = ("fingerprint", "quantized")
+
 FREE = re.compile(
     r"name|description|init\.model|init\.transformer|distillation\.teacher|"
     r"data\.(mix\.\d+\.)?train|data\.cache|validation\.data|stage\.\d+\.micro_batch"
@@ -50,20 +56,26 @@ def load_recipe(
     overrides: Sequence[str] = (),
     places: Mapping[str, str | Path | None] | None = None,
     *,
+    mixed: Sequence[str | Path] = (),
     resolved: bool = False,
 ) -> Recipe:
     """Read a recipe from a TOML file.
 
     Overrides "section.key=value" win over the file; values are in TOML's syntax, where a bare word
     may stand for a string, and `stage.0.key` is a key of the first stage. `places` are paths and
-    names by key, such as "data.train", that win over both; None and "" change nothing. A file that
-    `save_recipe` wrote is `resolved`: it holds what came from `init.model`, which may be gone.
+    names by key, such as "data.train", that win over both; None and "" change nothing. A file
+    that `save_recipe` wrote is `resolved`: it holds what came from `init.model`, which may be gone.
+
+    `mixed` are sets of examples for data.mix. If it has fewer entries, entries like the first are
+    added, and the sum of the shares is divided evenly among all.
     """
     document = read_toml(
         path, "no such recipe; give a TOML file, or a name that `rejoinder list recipes` lists"
     )
     given = [f"{key}={toml_value(str(place))}" for key, place in (places or {}).items() if place]
-    return parse_recipe(document, [*overrides, *given], origin=str(path), resolved=resolved)
+    return parse_recipe(
+        document, [*overrides, *given], origin=str(path), mixed=mixed, resolved=resolved
+    )
 
 
 def parse_recipe(
@@ -71,6 +83,7 @@ def parse_recipe(
     overrides: Sequence[str] = (),
     origin: str = "recipe",
     *,
+    mixed: Sequence[str | Path] = (),
     resolved: bool = False,
 ) -> Recipe:
     """Validate a recipe that has been read already, as `load_recipe` does.
@@ -78,8 +91,9 @@ def parse_recipe(
     Errors call it `origin`.
     """
     copy: dict[str, Any] = deepcopy(dict(document))
-    for setting in overrides:
-        override(copy, setting, SHORTHANDS, ALTERNATIVES)
+    _override(copy, overrides)
+    if mixed:
+        _mix(copy, mixed)
     _write_out_kinds(copy)
     try:
         if not resolved:
@@ -97,6 +111,50 @@ def parse_recipe(
             f" not '{given.kind}'"
         )
     return recipe
+
+
+def _override(document: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Apply overrides, in place.
+
+    One that names another model drops what the document says of its own, such as the fingerprint.
+    """
+    before = {name: document[name] for name in PINNED if isinstance(document.get(name), dict)}
+    for name, section in before.items():
+        document[name] = {key: value for key, value in section.items() if key not in OF_MODELS}
+    for setting in overrides:
+        override(document, setting, SHORTHANDS, ALTERNATIVES)
+    for name, section in before.items():
+        after = document.get(name)
+        if isinstance(after, dict) and all(
+            after.get(key) == section.get(key) for key in PINNED[name]
+        ):
+            document[name] = {key: section[key] for key in OF_MODELS if key in section} | after
+
+
+def _mix(document: dict[str, Any], sets: Sequence[str | Path]) -> None:
+    """Give the entries of data.mix sets of examples, and add entries where there are too few."""
+    data = document.get("data")
+    entries = data.get("mix") if isinstance(data, dict) else None
+    if not entries:
+        raise InputError(
+            f"{sets[0]}: the recipe lists nothing in 'data.mix', so it mixes no general data;"
+            f" leave --general out, or take a recipe that does: {', '.join(_mixing_recipes())}"
+        )
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return  # validation names the wrong type
+    shares = [entry.get("share") for entry in entries]
+    if len(sets) > len(entries) and all(isinstance(share, int | float) for share in shares):
+        entries += [dict(entries[0]) for _ in sets[len(entries) :]]
+        for entry in entries:
+            entry["share"] = sum(shares) / len(sets)
+    for entry, place in zip(entries, sets, strict=False):
+        entry["train"] = str(place)
+
+
+def _mixing_recipes() -> list[str]:
+    """Return the names of the bundled recipes that mix sets of examples."""
+    documents = {name: read_toml(path, "no such recipe") for name, path in recipes().items()}
+    return [name for name, document in documents.items() if document.get("data", {}).get("mix")]
 
 
 def _write_out_kinds(document: dict[str, Any]) -> None:

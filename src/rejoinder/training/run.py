@@ -88,14 +88,16 @@ def resolve_recipe(
     See `loop.train`.
     """
     places = [data] if isinstance(data, str | Path) else list(data)
-    keys = ["data.train", *(f"data.mix.{number}.train" for number in range(len(places) - 1))]
-    values = dict(zip(keys, map(str, places), strict=False)) | dict(settings or {})
+    values: dict[str, Any] = {"data.train": places[0]} if places else {}
+    values |= settings or {}
     overrides = [
         f"{key}={toml_value(str(v) if isinstance(v, Path) else v)}" for key, v in values.items()
     ]
     if not isinstance(recipe, Recipe):
-        return load_recipe(find_recipe(recipe), overrides)
-    return parse_recipe(recipe_document(recipe), overrides) if overrides else recipe
+        return load_recipe(find_recipe(recipe), overrides, mixed=places[1:])
+    if not overrides:
+        return recipe
+    return parse_recipe(recipe_document(recipe), overrides, mixed=places[1:])
 
 
 @contextlib.contextmanager

@@ -197,8 +197,10 @@ def tokenise(
     from rejoinder.training.display import TerminalDisplay
 
     check_processes(ray, processes)
-    places = {**recipe_places(data, general, init), "data.cache": cache}
-    plan = recipe_files.load_recipe(find_recipe(recipe), settings or [], places)
+    places = {**recipe_places(data, init), "data.cache": cache}
+    plan = recipe_files.load_recipe(
+        find_recipe(recipe), settings or [], places, mixed=general or ()
+    )
     # `prepare` reports missing data.
     paths = [
         Path(place)

@@ -79,7 +79,7 @@ class Mixed:
     """[[data.mix]]: further examples that are in every batch (ACL19, FT-MIXED)."""
 
     train: str = ""
-    """Folder or file; its training split is used. `--general` overrides it for the first."""
+    """Folder or file; its training split is used. `--general` overrides it."""
     share: Annotated[float, Field(gt=0, lt=1)]
     """Of the pairs of every batch, rounded to whole pairs."""
 
@@ -267,10 +267,6 @@ class Distillation:
 
     def __post_init__(self) -> None:
         exactly_one(self, "teacher", "encoder")
-        if self.teacher and is_library(self.teacher):
-            raise ValueError(
-                f"a teacher is a model of Rejoinder; {self.teacher} teaches as the encoder"
-            )
         if self.encoder and non_default_fields(self, "candidates"):
             raise ValueError("candidates belongs to a teacher; an encoder compares the whole batch")
         if is_library(self.encoder) and self.fingerprint:
