@@ -150,6 +150,7 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
             {"distillation": {"teacher": "minilm"}},
             "distillation.encoder also takes minilm",
         ),
+        ({"distillation": {"teacher": "convert-small", "encoder": "bi-small"}}, "exactly one of teacher, encoder"),
         ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
         (
             {"distillation": {"teacher": "convert-small", "fingerprint": "abc"}},

@@ -76,14 +76,15 @@ def names() -> list[str]:
     )
 
 
-def unknown(name: str | Path, others: str = RANKERS) -> InputError:
+def unknown(name: str | Path, others: str = "") -> InputError:
     """Return the error for a name by which nothing opens.
 
-    `others` are the names that are allowed besides folders and names of models.
+    `others` are the names that are allowed besides folders and names of models; of all rankers, if
+    not given.
     """
     return InputError(
         f"no model {str(name)!r}: give a model folder (RUN/model of a training run),"
-        f" {', '.join(names())}, {others}"
+        f" {', '.join(names())}, {others or RANKERS}"
     )
 
 

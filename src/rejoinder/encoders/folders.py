@@ -47,7 +47,7 @@ def fingerprint(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def find(name_or_path: str | Path, others: str = bundled.RANKERS) -> Path:
+def find(name_or_path: str | Path, others: str = "") -> Path:
     """Return the folder of a model: the folder itself, or one by its name, or by its id on the Hub.
 
     A part of a joined model with a name is NAME/first or NAME/second. `others` as in

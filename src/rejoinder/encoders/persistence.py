@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 
 from rejoinder.conversations import check_count
 from rejoinder.devices import find_device
-from rejoinder.encoders import bundled, joined
+from rejoinder.encoders import joined
 from rejoinder.encoders.families import Model, build_module, family, parse_config
 from rejoinder.encoders.folders import CARD as CARD
 from rejoinder.encoders.folders import CONFIG as CONFIG
@@ -325,9 +325,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return read_folder(folder, _check_model)
 
 
-def read_config(
-    name_or_path: str | Path, others: str = bundled.RANKERS
-) -> tuple[Path, dict[str, Any]]:
+def read_config(name_or_path: str | Path, others: str = "") -> tuple[Path, dict[str, Any]]:
     """Return the folder of a model and its configuration (see `save`).
 
     Reads no weights; errors as in `load`, `others` as in `bundled.unknown`.

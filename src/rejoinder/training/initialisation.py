@@ -82,10 +82,10 @@ def resolve_init(
     init: Any = document.get("init")
     model = document.get("model", {})
     distillation: Any = document.get("distillation")
-    if _named(distillation, "teacher"):
-        _pin(distillation, "teacher", "distillation")
-    if _named(distillation, "encoder") and not is_library(distillation["encoder"]):
-        _pin(distillation, "encoder", "distillation")
+    teaches = [key for key in ("teacher", "encoder") if _named(distillation, key)]
+    for key in teaches if len(teaches) == 1 else ():  # of two, validation says so
+        if key == "teacher" or not is_library(distillation[key]):
+            _pin(distillation, key, "distillation")
     start = next((key for key in ("transformer", "model") if _named(init, key)), None)
     if start is None:
         if (
