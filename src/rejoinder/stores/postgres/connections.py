@@ -100,10 +100,12 @@ class Connections:
             connection = self._reused() or self._connect()
             try:
                 yield connection
-            except BaseException:
-                connection.close()
+            except BaseException as error:
+                if not isinstance(error, InputError) or not _is_idle(connection):
+                    connection.close()
                 raise
-            self._idle.put(connection, self.address.schema)
+            finally:
+                self._idle.put(connection, self.address.schema)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
@@ -166,6 +168,13 @@ class Connections:
             connection.close()
             raise
         return connection
+
+
+def _is_idle(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether a connection is outside any transaction."""
+    from psycopg.pq import TransactionStatus
+
+    return connection.info.transaction_status == TransactionStatus.IDLE
 
 
 def _has_been_told(connection: psycopg.Connection[Any]) -> bool:

@@ -298,7 +298,11 @@ class PostgresStore(Store):
         All that this thread writes meanwhile goes through it: who has lost it writes nothing.
         """
         with self._connections.connected() as connection:
-            held = self._locked(connection, seconds)
+            try:
+                held = self._locked(connection, seconds)
+            except BaseException:
+                connection.close()  # it may have the lock
+                raise
             if held is None:
                 raise BusyError(
                     f"{self} is being written by another process; wait until that is done, or stop "
