@@ -95,8 +95,19 @@ def packed_int8_linear(
 
     def linear(rows: Tensor) -> Tensor:
         product = torch.ops.onednn.qlinear_pointwise.default(
-            *(rows, 1.0, zero_point, weight, scales, zeros, None),
-            *(1.0, 0, torch.float32, "none", [], ""),
+            rows,
+            1.0,
+            zero_point,
+            weight,
+            scales,
+            zeros,
+            None,
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "",
         )
         return cast("Tensor", product)
 

@@ -110,8 +110,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float)
     if not (q.requires_grad and q.dtype == torch.bfloat16 and q.device.type == "cpu"):
         return F.scaled_dot_product_attention(q, k, v, mask, dropout)
     # There PyTorch's fused attention takes up to six times as long, forward and back
-    # (workshop/pretraining-log.md). Without gradients oneDNN's programs, one for each shape, take
-    # longer to compile than they save.
+    # (workshop/pretraining-log.md). Without gradients it takes as long as what follows.
     scores = multiply_each(q / math.sqrt(q.shape[-1]), k.transpose(-1, -2))
     if mask is not None:
         boolean = mask.dtype == torch.bool
