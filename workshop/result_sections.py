@@ -319,6 +319,24 @@ def _several_servers(figures: Json) -> Rows:
     ]
 
 
+def _growing_chats(figures: Json) -> Rows:
+    rows = [
+        [
+            model,
+            number(row["growing"]["per_second"]),
+            number(row["forgotten"]["per_second"]),
+            number(row["ratio"], 2),
+            number(row["growing"]["p50_ms"]),
+            number(row["forgotten"]["p50_ms"]),
+        ]
+        for model, row in figures["servers"].items()
+    ]
+    return [
+        ["", "requests/s", "forgotten", "times", "median, ms", "forgotten"],
+        *rows,
+    ]
+
+
 def _bounds(figures: Json) -> Rows:
     named = {
         "scored": "that must be scored",
@@ -508,6 +526,13 @@ SECTIONS: dict[str, Section] = {
         "10,000 replies, 64 connections, PostgreSQL and the clients on the same two cores. At most "
         "100 additions a second were tried, beside 100 searches a second.",
         _several_servers,
+    ),
+    "growing_chats": Section(
+        "Chats that grow",
+        "One server, 1,000 replies, 64 connections; the load generator is on the same two cores. "
+        "Chats are asked about with 1, 3, 5, 7 and 9 messages. Forgotten: the same requests, so "
+        "far apart that the server no longer has what it has read of the earlier messages.",
+        _growing_chats,
     ),
     "extras": Section(
         "What an extra adds",

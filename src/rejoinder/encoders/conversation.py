@@ -18,7 +18,7 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts, read_texts
 from rejoinder.documents import Described
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.encoders.vector_cache import VectorCache
+from rejoinder.encoders.vector_cache import RecentVectors, VectorCache
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
@@ -74,6 +74,7 @@ class TextEncoder(TruncationCounter, DualEncoder):
     """Above 0, a context without a history is encoded as an "opening"."""
     _part: ContextPart = "all"
     _cache: VectorCache | None = None
+    _recent: RecentVectors | None = None
 
     @property
     @abstractmethod
@@ -156,7 +157,13 @@ class TextEncoder(TruncationCounter, DualEncoder):
         number.
         """
         other = copy.copy(self)
-        other._cache = VectorCache()
+        other._cache = VectorCache(self._recent)
+        return other
+
+    def with_recent(self) -> Self:
+        """See `DualEncoder.with_recent`."""
+        other = copy.copy(self)
+        other._recent = RecentVectors()
         return other
 
     def read_ahead(self, contexts: Sequence[Context]) -> None:

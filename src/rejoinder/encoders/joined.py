@@ -188,6 +188,10 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         """Return the same encoder, whose parts encode no text twice."""
         return self._of(self.parts[0].with_cache(), self.parts[1].with_cache())
 
+    def with_recent(self) -> Self:
+        """See `DualEncoder.with_recent`."""
+        return self._of(self.parts[0].with_recent(), self.parts[1].with_recent())
+
     def read_ahead(self, contexts: Sequence[Context]) -> None:
         """See `DualEncoder.read_ahead`."""
         for part in self.parts:

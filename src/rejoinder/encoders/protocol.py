@@ -99,6 +99,14 @@ class DualEncoder(Ranker, Protocol):
         """Return the same encoder, which reads no text twice, if it can."""
         return self
 
+    def with_recent(self) -> Self:
+        """Return the same encoder, whose caches know the texts that the ones before read last.
+
+        Whoever answers chats wants it: with each turn the earlier messages come again. Its weights
+        may not change. An encoder that gains nothing by it returns itself.
+        """
+        return self
+
     def read_ahead(self, contexts: Sequence[Context]) -> None:  # noqa: ARG002 (without a cache)
         """Read the messages of conversations that are about to be encoded, in one pass.
 

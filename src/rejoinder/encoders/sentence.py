@@ -20,7 +20,7 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.documents import Described
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.encoders.vector_cache import VectorCache
+from rejoinder.encoders.vector_cache import RecentVectors, VectorCache
 from rejoinder.encoders.vectors import check_vectors
 from rejoinder.errors import InputError, import_extra
 from rejoinder.files import file_digest
@@ -73,6 +73,7 @@ class SentenceEncoder(Described, DualEncoder):
         self._digest = digest
         self._size = size
         self._cache: VectorCache | None = None
+        self._recent: RecentVectors | None = None
         self._history = 0
         self.vectors = vectors
         self.precision = precision
@@ -106,7 +107,13 @@ class SentenceEncoder(Described, DualEncoder):
         It encodes no text twice, and what is made of it shares the cache.
         """
         other = copy.copy(self)
-        other._cache = VectorCache()
+        other._cache = VectorCache(self._recent)
+        return other
+
+    def with_recent(self) -> Self:
+        """See `DualEncoder.with_recent`."""
+        other = copy.copy(self)
+        other._recent = RecentVectors()
         return other
 
     def with_history(self) -> Self:

@@ -89,7 +89,7 @@ _STOCK = match_pattern(
     r"|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)"
     r"|excuse|pardon|note|(?:send|give|pass on) (?:my|our)(?: \w+)? (?:regards|greetings|wishes))\b"
 )
-_DRAWN_OUT = search_pattern(r"([^\W\d_])\1{2,}+")
+_DRAWN_OUT = search_pattern(r"(.)\1(?<=[^\W\d_])\1++")  # looks for a letter where two are alike
 
 
 def words(text: str) -> tuple[str, ...]:

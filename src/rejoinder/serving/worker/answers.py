@@ -421,7 +421,8 @@ def open_answers(sources: Sources) -> Answers:
     """Open all of it, and compute once, since the first computation is slow."""
     store = sources.store
     name = sources.model or store.read_manifest().model.locate(store)
-    encoder = open_encoder(name, engine=sources.engine, light=True, device=sources.device)
+    opened = open_encoder(name, engine=sources.engine, light=True, device=sources.device)
+    encoder = opened.with_recent()
     answers = Answers(
         sources,
         Index.open(store, encoder),
