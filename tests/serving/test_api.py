@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import gc
 import json
 import os
@@ -178,6 +179,30 @@ def test_confidence_of_a_calibrated_index(client, answers, sources):
     assert (unsure["replies"], unsure["confidence"] < 0.9) == ([], True)
     assert texts(server.post("/v1/replies", json={**asked, "messages": ["?"], "minimum_confidence": None}))
     assert server.post("/v1/replies", json={**asked, "where": {"id": 3}}).status_code == 400
+
+
+def test_a_change_leaves_a_calibrated_server_answering(client, answers, sources, caplog):
+    facts = {"index": answers.index.fingerprint, "model": answers.encoder.fingerprint, "history": None}
+    Calibration(**facts, score_weight=10.0, gap_weight=0.0, intercept=-5.0).save(sources.index)
+    server, asked = client(minimum_confidence=0.9), {"messages": [TEXTS[3]], "k": 1}
+    before = server.post("/v1/replies", json=asked)
+    assert "notes" not in before.json()
+    for text in ("We open at ten.", "We close at six."):
+        assert server.post("/v1/candidates", json={"candidates": [text]}).status_code == 201
+        after = server.post("/v1/replies", json=asked)
+        assert texts(after) == texts(before) == [TEXTS[3]]
+        assert after.json()["notes"] == {"calibration": "earlier"}
+    plain = server.post("/v1/replies", json={**asked, "minimum_confidence": None}).json()
+    assert "notes" not in plain
+    told = [record for record in caplog.records if record.message == "confidence is that of earlier replies"]
+    assert len(told) == 1
+    assert "calibrate again: rejoinder calibrate" in told[0].fields["reason"]
+    with contextlib.closing(Answers(sources, Index.open(sources.index, answers.encoder), answers.encoder)) as restarted:
+        assert restarted.calibrated().outdated
+    Calibration(**{**facts, "model": "another"}, score_weight=1.0, gap_weight=0.0, intercept=0.0).save(sources.index)
+    server.post("/v1/candidates", json={"candidates": ["We never close."]})
+    refused = server.post("/v1/replies", json=asked)
+    assert (refused.status_code, "of another model's scores" in refused.text) == (400, True)
 
 
 def test_intents(client, answers):

@@ -58,11 +58,27 @@ class Answer(NamedTuple):
 
 
 class CalibratedIndex:
-    """A calibrated index, which answers only where its best reply is probably right."""
+    """A calibrated index, which answers only where its best reply is probably right.
 
-    def __init__(self, index: Searcher) -> None:
+    Args:
+        index: one that was calibrated.
+        after_changes: take the calibration of its earlier replies, too. A server does, rather than
+            answer nobody after each change.
+
+    Raises:
+        InputError: the index has no calibration, or one of another model; of other replies, if not
+            `after_changes`.
+    """
+
+    def __init__(self, index: Searcher, *, after_changes: bool = False) -> None:
         self.index = index
-        self.calibration = read_calibration(index)
+        self.calibration = read_calibration(index, after_changes=after_changes)
+        self._after_changes = after_changes
+
+    @property
+    def outdated(self) -> str | None:
+        """What to do about replies that have changed since the calibration; None: none has."""
+        return _outdated(self.calibration, self.index)
 
     def answer(
         self,
@@ -92,7 +108,7 @@ class CalibratedIndex:
 
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[Answer]:
         """Find the replies to each context; none where the best is below `minimum_confidence`."""
-        _check(self.calibration, self.index)
+        _check(self.calibration, self.index, after_changes=self._after_changes)
         options = self.with_history(options)
         return self.apply_threshold(self.index.find(contexts, options.first_search), options)
 
@@ -212,10 +228,11 @@ def _calibration(regression: Any, *, index: str, model: str, history: int | None
     )
 
 
-def read_calibration(index: Searcher) -> Calibration:
+def read_calibration(index: Searcher, *, after_changes: bool = False) -> Calibration:
     """Return the calibration of an index.
 
-    One that is missing, altered, or of another index is an InputError.
+    One that is missing, altered, or of another index is an InputError; one of its earlier replies
+    is returned `after_changes`.
     """
     if not index.store.has_file(CALIBRATION):
         raise InputError(f"{index.store} is not calibrated; {_command(index)}")
@@ -233,7 +250,7 @@ def read_calibration(index: Searcher) -> Calibration:
         calibration = msgspec.convert(content, Calibration)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"{shown} is damaged ({error}); {_again(index)}") from None
-    _check(calibration, index)
+    _check(calibration, index, after_changes=after_changes)
     return calibration
 
 
@@ -250,18 +267,29 @@ def why_uncalibrated(index: Searcher) -> str | None:
     return None
 
 
-def _check(calibration: Calibration, index: Searcher) -> None:
+def _check(calibration: Calibration, index: Searcher, *, after_changes: bool) -> None:
     if calibration.model != index.manifest.model.fingerprint:
         raise InputError(
             f"the calibration in {index.store} is of another model's scores; {_again(index)}"
         )
-    if calibration.index not in (index.fingerprint, index.manifest.same_as):
-        raise InputError(
-            f"the calibration in {index.store} is of other replies than it has now; {_again(index)}"
-        )
+    outdated = _outdated(calibration, index)
+    if outdated is not None and not after_changes:
+        raise InputError(outdated)
+
+
+def _outdated(calibration: Calibration, index: Searcher) -> str | None:
+    if calibration.index in (index.fingerprint, index.manifest.same_as):
+        return None
+    return f"the calibration in {index.store} is of other replies than it has now; {_again(index)}"
 
 
 def _again(index: Searcher) -> str:
+    head = index.manifest.head
+    if head is not None and head.held_out:
+        return (
+            f"calibrate again: rejoinder learn {shlex.quote(str(index.store))} takes its own"
+            f" examples; or {_command(index)}"
+        )
     return f"calibrate again: {_command(index)}"
 
 

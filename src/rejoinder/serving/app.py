@@ -432,7 +432,8 @@ class Api:
         for sources in (self.settings.sources, self.settings.sources.second):
             if sources is not None:
                 for name, told in sources.store.private_names():
-                    text = text.replace(f"calibrate {shlex.quote(name)} ", "calibrate INDEX ")
+                    for verb in ("calibrate", "learn"):
+                        text = text.replace(f"{verb} {shlex.quote(name)} ", f"{verb} INDEX ")
                     text = text.replace(name, told)
         return text
 

@@ -49,16 +49,18 @@ class ReplyItem(BaseModel):
 
 
 class Notes(BaseModel):
-    """How a message was read, where that was not as it came.
+    """How a message was read, where that was not as it came, and what its confidence is of.
 
     `parts` counts what it was searched by: sentences and the whole. `cut` says that some of it was
-    not read, `language` that most words are neither English nor of the index.
+    not read, `language` that most words are neither English nor of the index, `calibration` that
+    replies have changed since the index was calibrated.
     """
 
     parts: int | None = None
     cut: bool | None = None
     corrected: dict[str, str] | None = None
     language: Literal["unknown"] | None = None
+    calibration: Literal["earlier"] | None = None
 
 
 class RepliesResponse(BaseModel):

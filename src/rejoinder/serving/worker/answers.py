@@ -104,6 +104,7 @@ class Answers:
     shared: SharedAnswers = field(init=False)
     _recorder: Recorder = field(init=False)
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
+    _is_outdated: bool = field(default=False, init=False)  # whether that is of earlier replies
     _stamps: Stamps = field(init=False)
     _stamp: object = field(default=None, init=False)  # of the store when the index was opened
     # when an index that could not be opened is tried again
@@ -209,7 +210,10 @@ class Answers:
 
     def _explain(self, answer: dict[str, Any], query: _Query) -> None:
         """Add how the message was read, and why there is no reply, where a program can tell."""
-        if notes := query.reading.message.notes():
+        notes = query.reading.message.notes()
+        if self._is_outdated and query.options.minimum_confidence is not None:
+            notes["calibration"] = "earlier"
+        if notes:
             answer["notes"] = notes
         if not answer["replies"]:
             reason = self.index.silence(query.question.messages, query.options)
@@ -327,9 +331,19 @@ class Answers:
             raise InputError("this server has no second model; start it with --ranker MODEL")
         if options.minimum_confidence is None:
             return options
+        return self.calibrated().with_history(options)
+
+    def calibrated(self) -> CalibratedIndex:
+        """Return the index with its calibration; say once that it is of earlier replies."""
         if self._calibrated is None:
-            self._calibrated = CalibratedIndex(self.index)
-        return self._calibrated.with_history(options)
+            self._calibrated = CalibratedIndex(self.index, after_changes=True)
+            outdated = self._calibrated.outdated
+            if outdated is not None and not self._is_outdated:
+                logger.warning(
+                    "confidence is that of earlier replies", extra={"fields": {"reason": outdated}}
+                )
+            self._is_outdated = outdated is not None
+        return self._calibrated
 
     def _search(self, queries: Sequence[_Query], vectors: Any) -> list[dict[str, Any]]:
         """Search once for questions with equal options, whose conversations are encoded."""
@@ -433,7 +447,7 @@ def open_answers(sources: Sources) -> Answers:
     try:
         answers.index.search([["Hello!", "How are you?"]], 1)
         if sources.calibrated:
-            CalibratedIndex(answers.index)
+            answers.calibrated()
         encoder.encode_responses(["Hello!"])
         answers.second = None if sources.second is None else open_answers(sources.second)
     except BaseException:
