@@ -378,7 +378,7 @@ def test_an_index_is_calibrated_by_the_examples_that_were_left_out(encoder, tmp_
     assert why_uncalibrated(index) is None
     index.add(["Another reply."])
     assert "is of other replies than it has now; calibrate again: rejoinder" in why_uncalibrated(index)
-    with pytest.raises(InputError, match="rejoinder learn .* takes its own examples; or rejoinder calibrate"):
+    with pytest.raises(InputError, match=r"rejoinder learn .* takes its own examples; or rejoinder calibrate"):
         CalibratedIndex(index)
     earlier = CalibratedIndex(index, after_changes=True)
     assert earlier.outdated == why_uncalibrated(index)

@@ -194,6 +194,28 @@ def test_two_questions_have_two_answers(index, message):
         assert not any(each.also for each in index.search([[one]], 3, ANY_SCORE)[0])
 
 
+def test_the_first_reply_answers_the_message_where_that_to_the_other_sentence_goes(tmp_path):
+    """A program that shows the first reply without `also` must not show one that fits neither."""
+    index = Index.build(WordEncoder(), faq(slice(1, 3)), tmp_path / "index")
+    other = "At what hour do you open on sunday in may?"
+    [asked] = index.search([[f"Track my package. {other}"]], 4, ANY_SCORE)
+    assert [(each.text, each.also) for each in asked[:2]] == [(REPLIES[1], False), (REPLIES[0], True)]
+    said = [{"role": "assistant", "content": REPLIES[1]}]
+    question = {"role": "user", "content": f"Track my package. {other}"}
+    denied = [f"Do not track my package. {other}"]
+    for conversation, options in ((denied, {}), ([question, *said, question], {"no_repeat": True})):
+        [found] = index.search([conversation], 4, ANY_SCORE, **options)
+        assert found[0].text == REPLIES[0]
+        assert not any(each.also for each in found)
+
+
+def test_a_reply_to_what_is_denied_is_no_second_answer(tmp_path):
+    index = Index.build(WordEncoder(), faq(slice(1, 3)), tmp_path / "index")
+    [found] = index.search([["Do not track my package. When do you open?"]], 4, ANY_SCORE)
+    assert REPLIES[1] in [each.text for each in found]
+    assert not any(each.also for each in found)
+
+
 def test_the_second_answer_is_among_the_replies_however_few_are_wanted(tmp_path):
     opening = [Candidate(f"We open at {hour}.", examples=((f"when do you open on day {hour}",),)) for hour in range(9)]
     replies = [*opening, Candidate("It comes on Monday.", examples=(("where is my order",),))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rejoinder.retrieval.encoding.familiarity import Familiarity
@@ -50,7 +50,8 @@ class Chooser:
             self.options,
             is_last=joined.complete_from < lowest,
         )
-        return self._without_opposites(choose, texts, OPPOSITES + len(joined.also))
+        chosen = self._without_opposites(choose, texts, OPPOSITES + len(joined.also))
+        return None if chosen is None else _first_answers(chosen)
 
     def _without_opposites(
         self, choose: Callable[..., list[Reply] | None], texts: Sequence[str], more: int
@@ -118,3 +119,12 @@ class Chooser:
         vectors = self.queries.vectors
         rows = self.queries.rows[conversation]
         return max(familiarity.of_density(vectors[rows[part]], position) for part in agreeing)
+
+
+def _first_answers(replies: list[Reply]) -> list[Reply]:
+    """Return replies of which the first answers the message: it may be what is left to give.
+
+    What was found for another sentence may have been said already, or be the opposite of it.
+    """
+    first, rest = replies[:1], replies[1:]
+    return [*(replace(reply, also=False) for reply in first), *rest]

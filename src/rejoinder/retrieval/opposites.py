@@ -67,7 +67,8 @@ def push_back(
         for reply in own:
             is_lost = is_silent and not _says_the_same(reply, texts)
             lost = PENALTY * bool(reply.opposes) + SILENCE * is_lost
-            lowered.append(replace(reply, score=reply.score - lost))
+            also = reply.also and not lost
+            lowered.append(replace(reply, score=reply.score - lost, also=also))
     lowest = -math.inf if options.minimum_score is None else options.minimum_score
     kept = [reply for reply in lowered if reply.score >= lowest]
     return best_first(kept, options.k)
