@@ -60,6 +60,11 @@ def test_a_mark_is_set_once(text):
         ),
         ("my lamp arrived broken but how do i send it back", ["my lamp arrived broken", "how do i send it back?"]),
         ("Do you take cards - and is there a fee for that?", ["Do you take cards?", "is there a fee for that?"]),
+        (
+            "Please do not cancel my order and tell me when it arrives",
+            ["Please do not cancel my order", "tell me when it arrives"],
+        ),
+        ("my lamp arrived broken, let me know how to return it", ["my lamp arrived broken", "let me know how to return it"]),
     ],
 )
 def test_a_sentence_is_cut_where_a_question_begins(sentence, clauses):
@@ -74,6 +79,7 @@ def test_a_sentence_is_cut_where_a_question_begins(sentence, clauses):
         "I lost my card, what should I do?",  # nor does the question
         "I paid for two and got one",
         "I like the lamp and the table",
+        "My parcel has not come, please let me know",
         "",
     ],
 )

@@ -35,7 +35,15 @@ _OF_HOW = frozenset(_OF_HOW_WORDS.split())
 _OPENING = frozenset(_OPENING_WORDS.split())
 _AUXILIARIES = frozenset(_AUXILIARY_WORDS.split())
 _SUBJECTS = frozenset(_SUBJECT_WORDS.split())
-_WISHES = [["want", "to"], ["need", "to"], ["wish", "to"], ["would", "like"], ["would", "love"]]
+_WISHES = [
+    ["want", "to"],
+    ["need", "to"],
+    ["wish", "to"],
+    ["would", "like"],
+    ["would", "love"],
+    ["tell", "me"],
+    ["let", "me"],
+]
 _MARKS = " .!\u2026"
 
 
