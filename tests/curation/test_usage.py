@@ -111,6 +111,8 @@ def test_lists_are_bounded(tmp_path):
         log(index, {"context": (f"word{number}",), "offered": ("reply 1",), "text": "no"})
     told = usage(index, log_of(index))
     assert (len(told.groups), len(told.unused), told.unused_count) == (SHOWN, SHOWN, 60)
+    shown = usage_document("index", dict(index), told).markdown()
+    assert f"Replies that nobody took (60; the {SHOWN} that were offered most)" in shown
 
 
 def test_groups_of_one_message_and_of_none():

@@ -351,6 +351,9 @@ def _lists(replies: Mapping[int, Candidate], usage: Usage) -> list[Block]:
         for pair in usage.confusions
     ]
     unused = [(reply(each.position), each.offered) for each in usage.unused]
+    count = f"{usage.unused_count:,}"
+    if len(unused) < usage.unused_count:
+        count += f"; the {len(unused)} that were offered most"
     return [
         Table(
             f"Messages without a reply ({usage.unanswered:,})",
@@ -362,5 +365,5 @@ def _lists(replies: Mapping[int, Candidate], usage: Usage) -> list[Block]:
             ("taken", "offered first", "times", "for example"),
             pairs,
         ),
-        Table(f"Replies that nobody took ({usage.unused_count:,})", ("reply", "offered"), unused),
+        Table(f"Replies that nobody took ({count})", ("reply", "offered"), unused),
     ]
