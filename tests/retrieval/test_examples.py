@@ -387,6 +387,13 @@ def test_an_index_is_calibrated_by_the_examples_that_were_left_out(encoder, tmp_
     assert CalibratedIndex(index, after_changes=True).outdated is None
 
 
+def test_examples_may_be_questions_and_lists_as_in_json(tmp_path):
+    given = ["when do you open", ["Hi!", "where are you"], ("Hi!", "where are you")]
+    index = Index.build(WordEncoder(), [Candidate("At nine.", examples=given)], tmp_path / "index")
+    [(_, reply)] = index
+    assert reply.examples == (("when do you open",), ("Hi!", "where are you"))
+
+
 def test_few_examples_calibrate_nothing(index):
     with pytest.raises(InputError, match="is not calibrated"):
         CalibratedIndex(index)

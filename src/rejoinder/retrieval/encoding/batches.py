@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -255,10 +255,34 @@ def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
             raise InputError(f"a reply is a text or a Candidate; given: {shown(reply)}")
         if isinstance(reply, str):
             yield Candidate(reply)
-        elif len(set(reply.examples)) < len(reply.examples):
-            yield replace(reply, examples=tuple(dict.fromkeys(reply.examples)))
+        elif reply.examples:
+            yield replace(reply, examples=_examples(reply))
         else:
             yield reply
+
+
+def _examples(reply: Candidate) -> tuple[tuple[str, ...], ...]:
+    """Return the distinct examples of a reply; questions and lists, as JSON has them, as tuples."""
+    examples: dict[tuple[str, ...], None] = {}
+    for example in _listed(reply, reply.examples):
+        messages = (example,) if isinstance(example, str) else _listed(reply, example)
+        if not all(isinstance(message, str) for message in messages):
+            raise _unread(reply, example)
+        examples[tuple(messages)] = None
+    return tuple(examples)
+
+
+def _listed(reply: Candidate, values: object) -> Sequence[Any]:
+    if not isinstance(values, list | tuple):
+        raise _unread(reply, values)
+    return values
+
+
+def _unread(reply: Candidate, given: object) -> InputError:
+    return InputError(
+        f"the examples of {reply.text[:60]!r} are a list of questions, or of lists of messages;"
+        f" given: {shown(given)}"
+    )
 
 
 def _lines(replies: Iterable[list[Candidate]], first: int, *, plain: bool) -> Lines:
