@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -318,7 +319,7 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
         build(texts[: options.candidates], place)
         rows += in_the_library(Index.open(place), contexts[:1000])
         with serving(ours(place)) as server:
-            asyncio.run(load(server.port, contexts, 64, 2))
+            asyncio.run(load(server.port, itertools.cycle(contexts), 64, 2))
             rows.append(over_http(server.port, contexts[:1000]))
             with serving(without(place)) as other:
                 rows.append(compare(server.port, other.port, contexts, options.turns))
@@ -329,9 +330,10 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def compare(port: int, other: int, contexts: Sequence[Sequence[str]], turns: int) -> dict[str, Any]:
     """Return replies a second of two servers that are open at once, in short turns."""
-    asyncio.run(load(other, contexts, 64, 2))
+    asked = {each: itertools.cycle(contexts) for each in (port, other)}
+    asyncio.run(load(other, asked[other], 64, 2))
     loads = [
-        [asyncio.run(load(each, contexts, 64, 2)).facts()["per_second"] for each in (port, other)]
+        [asyncio.run(load(each, own, 64, 2)).facts()["per_second"] for each, own in asked.items()]
         for _ in range(turns)
     ]
     own, others = zip(*loads, strict=True)

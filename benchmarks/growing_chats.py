@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import statistics
 import tempfile
@@ -84,8 +85,8 @@ def measure(
         for number in range(options.rounds):
             for name, contexts in loads.items():
                 start = number * len(contexts) // options.rounds
-                own = [*contexts[start:], *contexts[:start]]
-                found = asyncio.run(load(server.port, own, options.connections, options.seconds))
+                asked = itertools.cycle([*contexts[start:], *contexts[:start]])
+                found = asyncio.run(load(server.port, asked, options.connections, options.seconds))
                 rounds[name].append(found.facts())
     medians = {
         name: {

@@ -1,14 +1,14 @@
 """`rejoinder serve` under load.
 
 It is measured against the library, the same model without batching, and MiniLM with FAISS. Each
-server holds the same replies and gets the same conversations, one after the other, each in a
-process of its own on this machine, with the load generator beside it: the cores are shared. One of
-them answers the same to everything, which is what HTTP alone allows. Then ours alone: one request
-at a time, half the greatest load, three times the greatest load until so many requests have been
-made, and a start with a large index. The throughput of the library is that of one process which
-searches the same texts, with PyTorch, in batches of the mean size that the server reached; that of
-one request alone is with onnxruntime, as the server's is. With PyTorch the server has a copy of the
-model without programs.
+server holds the same replies and gets the same conversations, none of which comes again before it
+is forgotten, one after the other, each in a process of its own on this machine, with the load
+generator beside it: the cores are shared. One of them answers the same to everything, which is what
+HTTP alone allows. Then ours alone: one request at a time, half the greatest load, three times the
+greatest load until so many requests have been made, and a start with a large index. The throughput
+of the library is that of one process which searches the same texts, with PyTorch, in batches of the
+mean size that the server reached; that of one request alone is with onnxruntime, as the server's
+is. With PyTorch the server has a copy of the model without programs.
 
     python benchmarks/serving.py
 """
@@ -80,7 +80,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     messages, _ = chat()
     distinct = list(dict.fromkeys(messages))
-    contexts = [distinct[i : i + TURNS] for i in range(0, 3000 * TURNS, TURNS)]
+    contexts = conversations(distinct)
     with tempfile.TemporaryDirectory() as folder:
         index = str(Path(folder) / "index")
         build(distinct[: options.candidates], index)
@@ -102,6 +102,11 @@ def main() -> None:
         "serving",
         {**{k: v for k, v in vars(options).items() if k not in ("be", "index")}, **result},
     )
+
+
+def conversations(messages: Sequence[str]) -> list[Sequence[str]]:
+    """Return messages as conversations of `TURNS` each: more than servers keep in memory."""
+    return [messages[start : start + TURNS] for start in range(0, len(messages) - TURNS, TURNS)]
 
 
 def show(result: dict[str, Any]) -> None:
@@ -284,17 +289,18 @@ class Connection:
 
 async def load(
     port: int,
-    contexts: Sequence[Sequence[str]],
+    asked: Iterator[Sequence[str]],
     connections: int,
     seconds: float,
     rate: float | None = None,
 ) -> Load:
     """Send requests for so long: each connection the next at once, or all together at a rate.
 
-    At a rate, a request's time counts from when it was due, also if no connection was free.
+    They are the next of the conversations `asked`. At a rate, a request's time counts from when it
+    was due, also if no connection was free.
     """
-    bodies = (json.dumps({"messages": messages, "k": K}).encode() for messages in contexts)
-    requests = itertools.cycle([HEADER.format(len(body)).encode() + body for body in bodies])
+    bodies = (json.dumps({"messages": messages, "k": K}).encode() for messages in asked)
+    requests = (HEADER.format(len(body)).encode() + body for body in bodies)
     result, begin = Load(), time.perf_counter()
     due = itertools.count() if rate is None else (begin + i / rate for i in itertools.count())
 
@@ -328,11 +334,12 @@ def race(
     commands["rejoinder, with PyTorch"] = under(pytorch, ours(index))
     commands |= {shown: peer(name, index) for name, shown in PEERS.items()}
     for name, command in commands.items():
+        asked = itertools.cycle(contexts)
         with serving(command) as server:
-            asyncio.run(load(server.port, contexts, options.connections, 2))
+            asyncio.run(load(server.port, asked, options.connections, 2))
             before = server.metrics() if name == "rejoinder" else {}
             turns = [
-                asyncio.run(load(server.port, contexts, options.connections, options.seconds))
+                asyncio.run(load(server.port, asked, options.connections, options.seconds))
                 for _ in range(2)
             ]
             result[name] = max(
@@ -396,11 +403,12 @@ def loads(
     server: Server, contexts: Sequence[Sequence[str]], most: float, options: argparse.Namespace
 ) -> dict[str, Any]:
     """Half the greatest load; three times it, with the memory before and after."""
-    asyncio.run(load(server.port, contexts, options.connections, 2))
-    half = asyncio.run(load(server.port, contexts, options.connections, options.seconds, most / 2))
-    asyncio.run(load(server.port, contexts, 8 * options.connections, 5, 3 * most))
+    asked = itertools.cycle(contexts)
+    asyncio.run(load(server.port, asked, options.connections, 2))
+    half = asyncio.run(load(server.port, asked, options.connections, options.seconds, most / 2))
+    asyncio.run(load(server.port, asked, 8 * options.connections, 5, 3 * most))
     before, seconds = server.memory(), options.requests / (3 * most)
-    over = asyncio.run(load(server.port, contexts, 8 * options.connections, seconds, 3 * most))
+    over = asyncio.run(load(server.port, asked, 8 * options.connections, seconds, 3 * most))
     memory = {"before_mb": before, "after_mb": server.memory()}
     return {"half_load": half.facts(), "overload": over.facts(), "memory": memory}
 
@@ -411,7 +419,7 @@ def start(command: Sequence[str], contexts: Sequence[Sequence[str]]) -> float:
     for _ in range(3):
         begin = time.perf_counter()
         with serving(command) as server:
-            asyncio.run(load(server.port, contexts, 1, 0))
+            asyncio.run(load(server.port, iter(contexts), 1, 0))
             seconds.append(time.perf_counter() - begin)
     return min(seconds)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -25,7 +26,7 @@ from typing import Any
 
 from common import write_result
 from encoding import chat
-from serving import HEADER, TURNS, Connection, K, Load, Server, build, load, ours, serving
+from serving import HEADER, Connection, K, Load, Server, build, conversations, load, ours, serving
 
 CHANGES = 20
 RATE = 100  # additions, and searches, a second
@@ -47,7 +48,7 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # of the servers
     messages, _ = chat()
     distinct = list(dict.fromkeys(messages))
-    contexts = [distinct[i : i + TURNS] for i in range(0, 3000 * TURNS, TURNS)]
+    contexts = conversations(distinct)
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder, "postgres")
@@ -88,10 +89,14 @@ def fastest(
 ) -> dict[str, Any]:
     """Return the facts of the greatest load of all together."""
     connections = options.connections // len(servers)
+    asked = [itertools.cycle(contexts) for _ in servers]
 
     async def together(seconds: float) -> Load:
         parts = await asyncio.gather(
-            *(load(server.port, contexts, connections, seconds) for server in servers)
+            *(
+                load(server.port, own, connections, seconds)
+                for server, own in zip(servers, asked, strict=True)
+            )
         )
         whole = Load(max(part.seconds for part in parts))
         for part in parts:
@@ -145,7 +150,7 @@ def changing(
 
     async def both() -> Load:
         adding = asyncio.gather(*(add(servers[i % len(servers)].port, i) for i in range(ADDING)))
-        searches = await load(servers[-1].port, contexts, ADDING, seconds, RATE)
+        searches = await load(servers[-1].port, iter(contexts), ADDING, seconds, RATE)
         await adding
         return searches
 
