@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.conversations import TEXTS, check_list
 from rejoinder.corpora.lines import open_lines, open_pieces, strip_compression
 from rejoinder.errors import InputError
 from rejoinder.intents.exports import utterances
@@ -44,6 +45,13 @@ class IntentData:
     texts: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = field(default=(), compare=False)  # how an unclear file was read
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a single text, and for labels that are not in tuples."""
+        check_list(self.texts, TEXTS)
+        check_list(self.labels, "give a list of labels")
+        for names in self.labels:
+            check_list(names, "give the labels of each text in a tuple, such as ('weather',)")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -77,6 +85,11 @@ class TrainingTexts:
     oos_texts: tuple[str, ...] = ()
     valid_oos_texts: tuple[str, ...] = ()
     is_background: bool = False  # everyday messages stand for those out of scope
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a single text out of scope in place of a list."""
+        check_list(self.oos_texts, TEXTS)
+        check_list(self.valid_oos_texts, TEXTS)
 
     @property
     def notes(self) -> tuple[str, ...]:
