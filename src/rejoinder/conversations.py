@@ -28,6 +28,8 @@ PERSONA = "your persona: "
 NO_TURNS = frozenset({"system", "developer", "tool", "function"})
 """Roles of what nobody said to anybody: instructions to a program, and what it looks up."""
 
+TEXTS = "give a list of texts, such as ['Hello!', 'At noon.']"
+
 CONVERSATIONS = "give a list of conversations, each a list of messages"
 
 ContextPart: TypeAlias = Literal["all", "input", "history"]
@@ -100,12 +102,10 @@ def read_texts(texts: Sequence[str]) -> list[str]:
 
     A single text, which would be read letter by letter, or what is none is an InputError.
     """
-    check_list(texts, "give a list of texts, such as ['Hello!', 'At noon.']")
+    check_list(texts, TEXTS)
     for text in texts:
         if not isinstance(text, str):
-            raise InputError(
-                f"give a list of texts, such as ['Hello!', 'At noon.']; given: {shown(text)}"
-            )
+            raise InputError(f"{TEXTS}; given: {shown(text)}")
     return list(texts)
 
 

@@ -58,6 +58,23 @@ def test_a_prediction_ranks_all_intents(classifier):
     assert evaluate(train(WordVectors(64)), toy_data(seed=1)).accuracy.value > 0.85
 
 
+def test_one_text_in_place_of_a_list_is_refused(classifier):
+    data = IntentData(("a",), (("weather",),))
+    for wrong in ("my card is lost", None, 3, [1]):
+        for function in (classifier.predict, classifier.vectors, lambda texts: evaluate(classifier, data, texts)):
+            with pytest.raises(InputError, match="give a list of texts, such as"):
+                function(wrong)
+    for made in (
+        lambda: IntentData("abc", (("a",), ("b",), ("c",))),
+        lambda: TrainingTexts(data, oos_texts="hello"),
+        lambda: TrainingTexts(data, data, valid_oos_texts="hello"),
+    ):
+        with pytest.raises(InputError, match="give a list of texts, such as"):
+            made()
+    with pytest.raises(InputError, match=r"give the labels of each text in a tuple, such as \('weather',\)"):
+        IntentData(("a", "b"), ("weather", "card_lost"))
+
+
 def test_a_classifier_shows_itself_in_a_line_and_a_table(classifier):
     shown = replace(classifier, rejection=Rejection("energy", -1.0))
     facts = "intents=4, encoder='.*', size=[0-9]+, head='Logistic', multi_label=False, refuses='energy above -1'"

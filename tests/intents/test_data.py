@@ -6,6 +6,7 @@ import json
 import pytest
 
 from rejoinder.errors import InputError
+from tests.corpora.readers.test_refused_bots import LEX_BOT
 from rejoinder.intents.data import IntentData, has_part, read_intents, read_scoped, read_training
 
 TWO = IntentData(("hello there", "a, b"), (("greet",), ("letters",)))
@@ -161,11 +162,38 @@ def test_exports_of_utterances_are_training_texts(tmp_path, form):
     assert not has_part(path, "test")
 
 
+def test_the_intent_none_of_luis_is_out_of_scope(tmp_path):
+    path = tmp_path / "export.json"
+    none = {"text": "tell me a joke", "intent": "None"}
+    path.write_text(json.dumps({**EXPORTS["LUIS"], "utterances": [*ROWS, none]}))
+    said = f"{path}: LUIS's intent None is read as out of scope, 1 texts"
+    for label in ("oos", "outside", "None"):
+        read = read_training(path, out_of_scope=label)
+        assert (read.train.names, read.oos_texts) == (("lost", "pin"), ("tell me a joke",))
+        assert read.notes == (said,)
+    assert read_intents(path).labels[-1] == ("oos",)
+    several, outside = read_scoped(path, "train", separator="|")
+    assert (several.labels[-1], outside) == ((), ())
+    path.write_text(json.dumps(EXPORTS["LUIS"]))
+    assert read_training(path).notes == ()
+    path.write_text(json.dumps({"utterances": [*ROWS, none]}))
+    assert read_training(path).train.names == ("None", "lost", "pin")
+
+
 def test_an_object_of_something_else_is_named(tmp_path):
-    (tmp_path / "a.json").write_text('{"train": {"a": 1}}')
-    for read in (read_training, read_intents):
-        with pytest.raises(InputError, match=r'a.json: \{"train": \[\[text, label\], ...\], ...\} is read'):
-            read(tmp_path / "a.json")
+    known = r'JSON of LUIS, CLU, wit.ai, Watson, Alexa and Rasa is read, and \{"train": \[\[text, label\], ...\], ...\}'
+    for content, said in (
+        ({"train": {"a": 1}}, f"a.json: {known}; one object a line is .jsonl"),
+        ([{"a": 1}], f"a.json: {known}"),
+        ({"rows": [["a", "b"]]}, f"a.json: {known}"),
+        (LEX_BOT, f"a.json looks like an Amazon Lex bot, whose intents are not read; {known}"),
+        ({"intents": [{"tag": "a", "patterns": ["b"], "responses": ["c"]}]}, f"like intents.json, whose .*; {known}"),
+        ({"test": [["a", "b"]]}, "a.json has no part train; it holds test"),
+    ):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        for read in (read_training, read_intents):
+            with pytest.raises(InputError, match=said):
+                read(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize(

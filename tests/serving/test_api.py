@@ -306,10 +306,23 @@ def test_models_are_named_tellingly(answers, name, shown):
     assert answers.model == shown
 
 
-@pytest.mark.parametrize("body", [b'{"messages": ["\xff\xfe"]}', b"", b"[" * 40_000, b'{"messages": [' + b"9" * 9999])
+@pytest.mark.parametrize("body", [b'{"messages": ["\xff\xfe"]}', b"", b"[" * 40_000, b'{"messages": [' + b"9" * 9999, rb'{"messages": ["\\ud83d', rb'{"a": "\ud83d'])
 def test_what_is_no_json_is_refused(client, body):
     answer = client().post("/v1/replies", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["message"][:20]) == (422, "the body is not JSON")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [rb'{"messages": ["\ud83d"]}', rb'{"messages": ["a \uD83D b"]}', rb'{"messages": ["\ud83d\u0041"]}',
+     rb'{"messages": [], "\ud83d": 1}'],
+)  # fmt: skip
+def test_half_a_character_is_named(client, body):
+    answer = client().post("/v1/replies", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["message"]) == (
+        422,
+        r"the body has \ud83d, a lone surrogate, which is half a character; send whole characters",
+    )
 
 
 def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):

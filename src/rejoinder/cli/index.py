@@ -25,7 +25,7 @@ from rejoinder.cli.arguments import (
     ray_engine,
 )
 from rejoinder.cli.evaluate import evaluate_index
-from rejoinder.cli.models import named_model, open_index, report_truncated
+from rejoinder.cli.models import named_model, open_index, report_language, report_truncated
 from rejoinder.cli.reply_files import ReplyDryRun, ReplyFile, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
@@ -67,7 +67,6 @@ OutputOrNone: TypeAlias = Annotated[
     str | None, typer.Option("-o", "--output", metavar="INDEX", help=WHERE)
 ]
 MethodOption: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
-LANGUAGE_REPLIES = 200  # whose language is looked at
 FEW_REPLIES = 3_000  # that ONNX programs encode before PyTorch would have started
 
 index = typer.Typer(
@@ -178,17 +177,13 @@ def _place(output: str, milvus: str | None) -> Store:
 
 def _report_language(model: str, built: Index) -> None:
     """Note that a model reads English alone, and most of the replies are not English."""
-    from rejoinder.encoders.open import reads_english_only
-    from rejoinder.text.languages import are_mostly_english
-
-    if not reads_english_only(model):
-        return
-    first = itertools.islice(built.candidates(), LANGUAGE_REPLIES)
-    if not are_mostly_english([reply.text for _, reply in first]):
-        note(
-            f"Most replies are not English, which is all that {model} reads;"
-            " index them with e5 or use (extra languages): rejoinder index build e5 ..."
-        )
+    texts = (reply.text for _, reply in built.candidates())
+    report_language(
+        [model],
+        texts,
+        "replies",
+        "index them with e5 or use (extra languages): rejoinder index build e5 ...",
+    )
 
 
 def add(

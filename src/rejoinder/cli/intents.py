@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.arguments import DeviceName, Json, Overwrite, SettingsOption
-from rejoinder.cli.models import named_model
+from rejoinder.cli.models import named_model, report_language
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
@@ -123,7 +123,10 @@ def train(
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
     note_reading(given)
-    encoder = open_all([model, *(also or ())], vectors, precision, device)
+    models = [model, *(also or ())]
+    encoder = open_all(models, vectors, precision, device)
+    advice = "train on e5 or use (extra languages): rejoinder intents train e5 ..."
+    report_language(models, given.train.texts, "texts", advice)
     if not multi_label and not given.has_oos:
         given = given.with_background(is_multilingual=encoder.is_multilingual)
     made = classifier.train_classifier(

@@ -5,8 +5,9 @@ See `encoders.open` for the names of models. Models note how many texts they tru
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,25 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.index import Index
 from rejoinder.cli.arguments import SplitOption
 
+LANGUAGE_TEXTS = 200  # whose language is looked at
+
 # examples per call, except for BM25, whose scores depend on all candidates of a call
 ENCODER_BLOCK = 5000
 
 EXAMPLES = 10_000  # drawn at random to choose or fit one number or a few
+
+
+def report_language(models: Sequence[str], texts: Iterable[str], kind: str, advice: str) -> None:
+    """Note that models read English alone, and most of the texts, of a `kind`, are not English."""
+    from rejoinder.encoders.open import reads_english_only
+    from rejoinder.text.languages import are_mostly_english
+
+    if not all(map(reads_english_only, models)):
+        return
+    if not are_mostly_english(list(itertools.islice(texts, LANGUAGE_TEXTS))):
+        verb = "reads" if len(models) == 1 else "read"
+        names = " and ".join(models)
+        note(f"Most {kind} are not English, which is all that {names} {verb}; {advice}")
 
 
 class OpenRankers:

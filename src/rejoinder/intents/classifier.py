@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.conversations import read_texts
 from rejoinder.documents import Described
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
@@ -65,7 +66,7 @@ class IntentClassifier(Described):
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
         """Return vectors of unit length, (n, d)."""
-        return unit_rows(self.encoder.encode(texts))
+        return unit_rows(self.encoder.encode(read_texts(texts)))
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """Return the intents of texts, cleaned as messages; a blank text is an InputError."""

@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.conversations import TEXTS, check_list
 from rejoinder.corpora.lines import open_lines, open_pieces, strip_compression
+from rejoinder.corpora.registry.recognition import title_of
 from rejoinder.errors import InputError
-from rejoinder.intents.exports import utterances
+from rejoinder.intents.exports import NONE_OF_LUIS, is_luis, utterances
 from rejoinder.intents.tables import Row, read_csv, read_items, read_json, read_jsonl
 from rejoinder.text.background import background, multilingual_background
 
@@ -32,7 +34,10 @@ TEXTS_FILE = "seq.in"
 LABELS_FILE = "label"
 OUT_OF_SCOPE = "oos"  # label of texts that have none of the intents (CLINC150's name)
 
-_OBJECT = '{"train": [[text, label], ...], ...} is read; one object a line is .jsonl'
+_KNOWN = (
+    "JSON of LUIS, CLU, wit.ai, Watson, Alexa and Rasa is read, and"
+    ' {"train": [[text, label], ...], ...}; one object a line is .jsonl'
+)
 
 IntArray = npt.NDArray[np.int64]
 
@@ -44,6 +49,13 @@ class IntentData:
     texts: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = field(default=(), compare=False)  # how an unclear file was read
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a single text, and for labels that are not in tuples."""
+        check_list(self.texts, TEXTS)
+        check_list(self.labels, "give a list of labels")
+        for names in self.labels:
+            check_list(names, "give the labels of each text in a tuple, such as ('weather',)")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -77,6 +89,11 @@ class TrainingTexts:
     oos_texts: tuple[str, ...] = ()
     valid_oos_texts: tuple[str, ...] = ()
     is_background: bool = False  # everyday messages stand for those out of scope
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a single text out of scope in place of a list."""
+        check_list(self.oos_texts, TEXTS)
+        check_list(self.valid_oos_texts, TEXTS)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -123,7 +140,7 @@ def read_scoped(
     path: str | Path, part: str, *, separator: str | None = None, out_of_scope: str = OUT_OF_SCOPE
 ) -> tuple[IntentData, tuple[str, ...]]:
     """Read a part's texts in scope, and those out of scope, which have the label `out_of_scope`."""
-    data = read_intents(path, part, separator=separator)
+    data = read_intents(path, part, separator=separator, out_of_scope=out_of_scope)
     # if texts may have several intents, all are in scope, and this label counts as no intent
     if separator is not None:
         labels = tuple(
@@ -142,12 +159,16 @@ def read_scoped(
 
 
 def read_intents(
-    path: str | Path, part: str | None = None, *, separator: str | None = None
+    path: str | Path,
+    part: str | None = None,
+    *,
+    separator: str | None = None,
+    out_of_scope: str = OUT_OF_SCOPE,
 ) -> IntentData:
     """Read texts with their intents (see above), of one `part` of a path that holds several.
 
-    A `separator` stands between the labels of a text that may have several. An InputError names
-    file, line and reason.
+    A `separator` stands between the labels of a text that may have several. Texts of the intent
+    None of LUIS get the label `out_of_scope`. An InputError names file, line and reason.
     """
     path = Path(path)
     if not path.exists():
@@ -157,7 +178,7 @@ def read_intents(
     texts = []
     labels = []
     notes: list[str] = []
-    for where, text, given in _read(path, part, notes):
+    for where, text, given in _read(path, part, notes, out_of_scope):
         names = given
         if separator is not None and len(given) == 1:
             names = tuple(given[0].split(separator)) if given[0].strip() else ()
@@ -211,16 +232,18 @@ def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
     )
 
 
-def _read(path: Path, part: str | None, notes: list[str]) -> Iterator[Row]:
+def _read(
+    path: Path, part: str | None, notes: list[str], out_of_scope: str = OUT_OF_SCOPE
+) -> Iterator[Row]:
     if path.is_dir():
         return (
             _parallel_rows(path)
             if (path / TEXTS_FILE).is_file()
-            else _part_rows(path, part or "train", notes)
+            else _part_rows(path, part or "train", notes, out_of_scope)
         )
     kind = strip_compression(path).suffix.lower()
     if kind == ".json":
-        return _object_rows(path, part or "train")
+        return _object_rows(path, part or "train", notes, out_of_scope)
     if kind == ".csv":
         return read_csv(path, notes)
     if kind in (".jsonl", ".ndjson"):
@@ -247,7 +270,7 @@ def _is_blank(place: Path) -> bool:
     return is_empty or next(_read(place, None, []), None) is None
 
 
-def _part_rows(folder: Path, part: str, notes: list[str]) -> Iterator[Row]:
+def _part_rows(folder: Path, part: str, notes: list[str], out_of_scope: str) -> Iterator[Row]:
     if (found := _find_part(folder, part)) is None:
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(
@@ -258,7 +281,7 @@ def _part_rows(folder: Path, part: str, notes: list[str]) -> Iterator[Row]:
         raise InputError(
             f"{found} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}"
         )
-    return _read(found, part, notes)
+    return _read(found, part, notes, out_of_scope)
 
 
 def _parallel_rows(folder: Path) -> Iterator[Row]:
@@ -272,15 +295,15 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
         yield f"{folder / TEXTS_FILE}:{number}", text, (label,)
 
 
-def _object_rows(path: Path, part: str) -> Iterator[Row]:
+def _object_rows(path: Path, part: str, notes: list[str], out_of_scope: str) -> Iterator[Row]:
     """Yield the texts and labels of a part of a JSON object, or of its utterances."""
     content = _read_object(path)
     if listed := utterances(content):
-        for number, (text, label) in enumerate(listed):
-            yield f"{path}, utterance {number}", text, (label,)
+        yield from _utterance_rows(path, listed, is_luis(content), notes, out_of_scope)
         return
-    if not all(isinstance(rows, list) for rows in content.values()):
-        raise InputError(f"{path}: {_OBJECT}")
+    has_lists = all(isinstance(rows, list) for rows in content.values())
+    if not has_lists or not any(name in content for names in PARTS.values() for name in names):
+        raise InputError(_unknown(path))
     found = next((name for name in PARTS[part] if name in content), None)
     if found is None:
         raise InputError(
@@ -290,8 +313,28 @@ def _object_rows(path: Path, part: str) -> Iterator[Row]:
         yield from read_items(content.get(name, ()), f"{path} ({name})")
 
 
+def _utterance_rows(
+    path: Path, listed: list[tuple[str, str]], has_none: bool, notes: list[str], out_of_scope: str
+) -> Iterator[Row]:
+    """Yield the texts and labels of an export; `has_none`: None is the label out of scope."""
+    count = 0
+    for number, (text, label) in enumerate(listed):
+        is_none = has_none and label == NONE_OF_LUIS
+        count += is_none
+        yield f"{path}, utterance {number}", text, (out_of_scope if is_none else label,)
+    if count:
+        notes.append(f"{path}: LUIS's intent None is read as out of scope, {count:,} texts")
+
+
 def _read_object(path: Path) -> dict[str, Any]:
     content = read_json(b"".join(open_pieces(path)), str(path))
     if not isinstance(content, dict):
-        raise InputError(f"{path}: {_OBJECT}")
+        raise InputError(_unknown(path))
     return content
+
+
+def _unknown(path: Path) -> str:
+    """Return what a JSON file seems to be, if that is known, and what is read instead."""
+    if title := title_of(path):
+        return f"{path} looks like {title}, whose intents are not read; {_KNOWN}"
+    return f"{path}: {_KNOWN}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.conversations import read_texts
 from rejoinder.documents import Described
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
@@ -140,6 +141,7 @@ def evaluate(
 
     `encoded` are the texts in scope, if they are already encoded.
     """
+    oos_texts = read_texts(oos_texts)
     labels = classifier.labels
     metrics = sklearn("metrics")
     encoded = encoded or encode_data(classifier.encoder, test, labels, classifier.multi_label)

@@ -11,6 +11,13 @@ from rejoinder.patterns import search_pattern
 _WITHIN = ("rasa_nlu_data", "assets", "data", "workspace", "languageModel")
 _SLOT = search_pattern(r"\{([^{}]{0,80})\}")  # of an Alexa sample: the name of what is said there
 
+NONE_OF_LUIS = "None"  # its intent of texts out of scope, which every app has
+
+
+def is_luis(content: dict[str, Any]) -> bool:
+    """Return whether a file is an export of LUIS."""
+    return "luis_schema_version" in content
+
 
 def utterances(content: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the texts and intents of an export; none of other files."""

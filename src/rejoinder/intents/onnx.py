@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rejoinder.arrays import unit_rows
-from rejoinder.conversations import read_texts
 from rejoinder.documents import Described
 from rejoinder.encoders.onnx import (
     INTENTS,
@@ -67,7 +66,7 @@ class OnnxIntents(Described):
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """Return the intents of texts, cleaned as messages; a blank text is an InputError."""
-        check_texts(read_texts(texts))
+        check_texts(texts)
         vectors = unit_rows(text_vectors(self.encoder, clean_messages(texts), self._vectors))
         logits, distances = self._program(vectors=vectors)
         return decide(logits, distances, self.labels, self.multi_label, self.rejection)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.conversations import read_texts
 from rejoinder.errors import InputError
 from rejoinder.intents.refusal import Rejection
 
@@ -26,8 +27,8 @@ class Prediction:
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise InputError for a blank text."""
-    for number, text in enumerate(texts, 1):
+    """Raise InputError for a single text in place of a list, and for a blank text."""
+    for number, text in enumerate(read_texts(texts), 1):
         if not text.strip():
             raise InputError(f"text {number} is blank; leave it out")
 

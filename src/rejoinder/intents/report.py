@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.conversations import read_texts
 from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
@@ -114,6 +115,7 @@ def build_report(
     Classifiers trained in the same way find them.
     """
     sklearn("metrics")  # fail before the (slow) encoding
+    oos_texts = read_texts(oos_texts)
     labels = classifier.labels
     settings = classifier.settings
     encoder = classifier.encoder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -81,13 +82,31 @@ async def _answer_json(form: type[Request], endpoint: Callable[[Any], Any], requ
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return error_answer(422, f"the body is not JSON: {error}")
+        return error_answer(422, _lone_surrogate(body) or f"the body is not JSON: {error}")
     try:
         value, CURRENT.get().notes = form.read(value)
         checked = form.model_validate(value)
     except ValidationError as error:
         return invalid_answer(error.errors(include_url=False, include_input=False), value)
     return await endpoint(checked)
+
+
+def _lone_surrogate(body: bytes) -> str:
+    """Return what is wrong if a body that msgspec refuses has half of a surrogate pair.
+
+    msgspec takes it for the end of the body or for an error of syntax; Python's parser reads it.
+    """
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        return (
+            f"the body has {half}, a lone surrogate, which is half a character;"
+            " send whole characters"
+        )
+    except (ValueError, RecursionError):
+        pass
+    return ""
 
 
 async def on_validation_error(_request: Any, error: Any) -> Any:

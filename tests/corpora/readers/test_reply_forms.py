@@ -14,7 +14,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.forms.tables import parse_choice
-from tests.corpora.readers.tool_files import INACTIVE, TOOL_FILES
+from tests.corpora.readers.tool_files import BOUND, INACTIVE, TOOL_FILES
 from tests.corpora.readers.workbook import workbook
 
 PARCEL = "It is on its way: look at the link, please."
@@ -153,7 +153,17 @@ AGENT = {
                                     {"type": "0", "lang": "en", "speech": ["Come in."]}]}],
     }),
     "intents/empty.json": json.dumps({"name": "empty", "responses": [{"messages": []}]}),
+    "intents/Default Fallback Intent.json": json.dumps({
+        "name": "Default Fallback Intent", "auto": True, "contexts": [], "fallbackIntent": True,
+        "responses": [{"messages": [{"type": "0", "lang": "en", "speech": ["What?", "Sorry?"]}]}],
+    }),
+    "intents/parcel - where - yes.json": json.dumps({
+        "name": "parcel - where - yes", "contexts": ["parcel-where-followup"], "fallbackIntent": False,
+        "parentId": "6b1", "rootParentId": "6b1", "responses": [{"messages": [{"type": "0", "speech": "Great."}]}],
+    }),
+    "intents/parcel - where - yes_usersays_en.json": json.dumps([{"data": [{"text": "yes"}], "isTemplate": False}]),
 }  # fmt: skip
+LEFT_OUT_OF_AGENT = {"intents without a response of text": 1, "fallback intents": 1, BOUND: 1}
 OF_AGENT = [
     Candidate(f"{HOURS} Come in.", {"id": "hours", "messages": [HOURS, "Come in."]}, "hours"),
     Candidate(PARCEL, {"id": "parcel - where", "variants": ["Soon."]}, "parcel where",
@@ -223,11 +233,15 @@ QNA = [
     ["Question", "Answer", "Source", "Metadata", "SuggestedQuestions", "IsContextOnly", "Prompts", "QnaId"],
     ["Where is my parcel?", "It is on its way:\\nlook.", "faq.tsv", "team:shop", "[]", "False", "[]", "1"],
     ["\"Parcel\"?", "It is on its way:\\nlook.", "faq.tsv", "team:shop", "[]", "False", "[]", "1"],
+    ["By mail?", "Yes.", "faq.tsv", "", "[]", "True", "[]", "2"],
+    ["Through the post?", "Yes.", "faq.tsv", "", "[]", "True", "[]", "2"],
+    ["Are you there?", "Yes.", "faq.tsv", "", "[]", "False", "[]", "3"],
 ]  # fmt: skip
 OF_QNA = [
     Candidate("It is on its way:\nlook.",
               {"Source": "faq.tsv", "Metadata": "team:shop", "IsContextOnly": "False", "QnaId": "1"}, "",
               questions("Where is my parcel?", '"Parcel"?')),
+    Candidate("Yes.", {"Source": "faq.tsv", "IsContextOnly": "False", "QnaId": "3"}, "", questions("Are you there?")),
 ]  # fmt: skip
 
 FILES = [
@@ -285,8 +299,8 @@ FILES = [
          dropped={"intents without a response": 1}),
     File("a.json", json.dumps(INTENTS["intents"]), "intents-json", OF_INTENTS,
          dropped={"intents without a response": 1}),
-    File("agent.zip", zipped(AGENT), "dialogflow", OF_AGENT, dropped={"intents without a response of text": 1}),
-    File("agent", AGENT, "dialogflow", OF_AGENT, dropped={"intents without a response of text": 1}),
+    File("agent.zip", zipped(AGENT), "dialogflow", OF_AGENT, dropped=LEFT_OUT_OF_AGENT),
+    File("agent", AGENT, "dialogflow", OF_AGENT, dropped=LEFT_OUT_OF_AGENT),
     File("macros.json", json.dumps(MACROS), "zendesk-macros",
          [Candidate(PARCEL, {"id": 1}, "Parcel"), Candidate(HOURS, {"id": 2}, "Hours"),
           Candidate("Soon.", {"id": 5}, "Parcel by chat")],
@@ -310,8 +324,8 @@ FILES = [
     File("a.json", json.dumps({"type": "list", "data": [
         {"type": "macro", "id": "1", "name": "Hours", "body": f"<p>{HOURS}</p>", "body_text": HOURS}]}),
         "intercom-macros", [Candidate(HOURS, {"id": "1"}, "Hours")]),
-    File("knowledge.tsv", "".join("\t".join(row) + "\r\n" for row in QNA), "qna-maker", OF_QNA),
-    File("knowledge.xlsx", workbook(QNA), "qna-maker", OF_QNA),
+    File("knowledge.tsv", "".join("\t".join(row) + "\r\n" for row in QNA), "qna-maker", OF_QNA, dropped={BOUND: 1}),
+    File("knowledge.xlsx", workbook(QNA), "qna-maker", OF_QNA, dropped={BOUND: 1}),
     File("a.json", json.dumps({"qnaList": [{"id": 1, "answer": HOURS, "questions": ["When?", "Open?"]}]}), "json",
          [Candidate(HOURS, {"id": 1}, "", questions("When?", "Open?"))]),
     File("faq.md", MARKDOWN, "faq-page", OF_MARKDOWN, "read by its headings"),

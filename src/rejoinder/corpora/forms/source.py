@@ -1,6 +1,6 @@
 """Files whose form is unknown: a look at the first megabyte, and their text, JSON and members.
 
-Encodings: a byte-order mark, else UTF-8, else charset-normalizer's guess.
+Encodings: a byte-order mark, else UTF-8 or UTF-16, else the guess of `encodings`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
+from rejoinder.corpora.forms.encodings import guess_encoding
 from rejoinder.corpora.json_events import json_keys
 from rejoinder.corpora.limits import (
     MAX_DOCUMENT_BYTES,
@@ -57,10 +58,6 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_GUESSED = [
-    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r", "mac_roman",
-    "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5",
-]  # fmt: skip
 _ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError,
     RuntimeError,
@@ -267,13 +264,8 @@ def find_encoding(data: bytes, name: str) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
-        from charset_normalizer import from_bytes
-
-        if b"\0" not in data:
-            guess = from_bytes(data[:65_536], cp_isolation=_GUESSED, language_threshold=0.2).best()
-            if guess is not None:
-                same = guess.could_be_from_charset
-                return "cp1252" if "cp1252" in same else guess.encoding
+        if b"\0" not in data and (encoding := guess_encoding(data)) is not None:
+            return encoding
     else:
         if b"\0" not in data:
             return "utf-8"

@@ -1,4 +1,7 @@
-"""Whether an entry of a tool is in use: switched off, a draft, or not approved."""
+"""Whether an entry of a tool is in use, and stands by itself.
+
+It may be switched off, a draft, or not approved, or it may answer in one step of a dialog only.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from rejoinder.corpora.forms.tables import Choice, fold
 
+CONDITIONAL = "replies that are bound to a condition, an entity or an earlier step"
 _INACTIVE = "inactive or unapproved entries"
 _IN_USE = frozenset(
     """active is_active enabled is_enabled isenabled published is_published approved is_approved
@@ -28,6 +32,11 @@ _YES = frozenset(("true", "1", "1.0", "yes", "y", "t", "on", "ja", "oui", "wahr"
 def why_unused(choice: Choice) -> str:
     """Return why entries that are not in use are left out: a key of `Reading.dropped`."""
     return _INACTIVE + choice.advice(" (--set inactive=keep reads them)")
+
+
+def is_true(value: object) -> bool:
+    """Return whether a cell or field says yes, in any of the spreadsheets' languages."""
+    return fold(value) in _YES
 
 
 def is_inactive(record: Mapping[str, Any]) -> bool:

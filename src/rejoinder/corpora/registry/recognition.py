@@ -98,6 +98,14 @@ def find_form(
     return form, sample
 
 
+def title_of(path: str | Path) -> str:
+    """Return the title of a file's form if it is of one tool, read or not, else nothing."""
+    sample = inspect(path, Choice(is_settable=False))
+    forms = (form for form in _ALL if _is_special(form) and form.name != "messages")
+    found = next((form for form in forms if form.matches(sample)), None) or refused_form(sample)
+    return "" if found is None else found.title
+
+
 def _is_special(form: Form) -> bool:
     """Return whether a form is of one tool, and not one that many files have."""
     return form.name not in ("table", "json", "text", "faq-page")

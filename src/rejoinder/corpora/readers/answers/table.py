@@ -78,8 +78,16 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
             yield Candidate(text)
 
 
-def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
-    """Yield a reply for each row, or for each answer where the rows have questions."""
+def read_table(
+    sample: Sample,
+    choice: Choice,
+    reading: Reading,
+    is_dependent: Callable[[Mapping[str, Any]], bool] | None = None,
+) -> Iterator[Candidate]:
+    """Yield a reply for each row, or for each answer where the rows have questions.
+
+    `is_dependent` counts a row that answers only behind another one, by its cells.
+    """
     table = open_table(sample, choice, KNOWN, reading)
     source = sample.source
     columns = reply_columns(table.names, choice, str(source))
@@ -91,7 +99,7 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
         rows = 0
         for where, row in table.rows:
             rows += 1
-            if is_left_out(row):
+            if is_left_out(row) or (is_dependent is not None and is_dependent(row)):
                 continue
             text = row[columns["text"]]
             text = macro_json(text) if isinstance(text, str) else text

@@ -14,8 +14,9 @@ from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts, texts_of
 from rejoinder.corpora.limits import check_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.bots.intent_reply import CONDITIONAL, candidate_of_messages
+from rejoinder.corpora.readers.bots.intent_reply import candidate_of_messages
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.standing import CONDITIONAL
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json

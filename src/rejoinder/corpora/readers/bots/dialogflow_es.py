@@ -2,7 +2,9 @@
 
 `intents/NAME.json` has the responses, `intents/NAME_usersays_LANG.json` the training phrases.
 The texts of one message are alternatives, of which the bot draws one: they are `variants`.
-Several messages of an intent are sent one after the other: they are one reply.
+Several messages of an intent are sent one after the other: they are one reply. Intents that need
+an earlier one (input contexts, follow-ups), and fallback intents, answer no question: they are left
+out.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from rejoinder.corpora.json_values import texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.bots.intent_reply import candidate_of_messages
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.standing import CONDITIONAL
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
@@ -50,8 +53,9 @@ def _read_dialogflow(sample: Sample, reading: Reading) -> Iterator[Candidate]:
             intents[stem] = values
     for stem, intent in intents.items():
         languages = _messages(intent)
-        if not languages:
-            reading.drop("intents without a response of text")
+        if reason := _why_left_out(intent) if languages else "intents without a response of text":
+            reading.drop(reason)
+            continue
         for language, messages in languages.items():
             by_language = phrases.get(stem, {})
             own = by_language.get(language) or (
@@ -60,6 +64,13 @@ def _read_dialogflow(sample: Sample, reading: Reading) -> Iterator[Candidate]:
             name = str(intent.get("name") or PurePosixPath(stem).name)
             spoken = language if len(languages) > 1 else ""
             yield candidate_of_messages(name, messages, list(dict.fromkeys(own)), spoken)
+
+
+def _why_left_out(intent: dict[str, Any]) -> str:
+    """Return why an intent that has a response is no reply: a key of `Reading.dropped`."""
+    if intent.get("fallbackIntent") is True:
+        return "fallback intents"
+    return CONDITIONAL if intent.get("contexts") or intent.get("parentId") else ""
 
 
 def _messages(intent: Any) -> dict[str, list[list[str]]]:

@@ -6,8 +6,6 @@ from typing import Any
 
 from rejoinder.corpora.schema import Candidate
 
-CONDITIONAL = "replies that are bound to a condition, an entity or an earlier step"
-
 
 def candidate_of_messages(
     name: str, messages: list[list[str]], questions: list[str], language: str = ""

@@ -13,8 +13,9 @@ from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.bots.intent_reply import CONDITIONAL, candidate_of_messages
+from rejoinder.corpora.readers.bots.intent_reply import candidate_of_messages
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.standing import CONDITIONAL
 from rejoinder.corpora.schema import Candidate
 from rejoinder.patterns import match_pattern, search_pattern
 

@@ -1,18 +1,21 @@
 """QnA Maker and Azure's custom question answering: the exported table, a row a question.
 
 Before 2019 the columns were Question, Answer, Source and Keywords, with a header for each source.
+Rows whose IsContextOnly is true answer only behind another answer, and are left out.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice, fold
+from rejoinder.corpora.forms.tables import Choice, find_column, fold
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.table import read_table
 from rejoinder.corpora.readers.form import OF_TABLES, Form
+from rejoinder.corpora.readers.standing import CONDITIONAL, is_true
 from rejoinder.corpora.schema import Candidate
 
 _NEW_COLUMNS = {"question", "answer", "metadata"}
@@ -21,7 +24,21 @@ _OLD_COLUMNS = {"question", "answer", "source"}
 
 def read_qna(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     r"""Yield a reply for each answer; its line breaks are written as \n."""
-    for reply in read_table(sample, choice, reading):
+    only = find_column(sample.columns, ["iscontextonly"])
+    answer = find_column(sample.columns, ["answer"])
+    counted: set[str] = set()
+
+    def is_follow_up(row: Mapping[str, Any]) -> bool:
+        """Return whether a row answers only behind another one; count each answer once."""
+        if only is None or not is_true(row[only]):
+            return False
+        text = str(row.get(answer or ""))
+        if text not in counted:
+            counted.add(text)
+            reading.drop(CONDITIONAL)
+        return True
+
+    for reply in read_table(sample, choice, reading, is_follow_up):
         lines = reply.text.replace("\\n", "\n").strip().split("\n")
         payload = {
             key: value for key, value in reply.payload.items() if value not in ("", "[]", None)
