@@ -264,8 +264,9 @@ def find_encoding(data: bytes, name: str) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
-        if b"\0" not in data and (encoding := guess_encoding(data)) is not None:
-            return encoding
+        guess = None if b"\0" in data else guess_encoding(data)
+        if guess is not None:
+            return guess
     else:
         if b"\0" not in data:
             return "utf-8"
