@@ -5,8 +5,8 @@ do so, and its symbols stand where a text has them. Windows-1252, which Excel wr
 Europe, wins unless another encoding fits clearly better. If none fits, charset-normalizer guesses:
 it knows more scripts, and takes short texts of Western languages for others.
 """
-# ruff: noqa: RUF001 (letters and marks of many languages)
 
+# ruff: noqa: RUF001 (letters and marks of many languages)
 from __future__ import annotations
 
 import itertools
