@@ -1,6 +1,7 @@
 """`benchmarks/serving.py` at its smallest size, and what it makes of a server's answers."""
 
 import asyncio
+import itertools
 import sys
 
 import pytest
@@ -21,7 +22,8 @@ def test_load_counts_answers_by_status(rate):
 
     async def run():
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-            return await serving.load(server.sockets[0].getsockname()[1], [["Hi!"]], 3, 0.3, rate)
+            port = server.sockets[0].getsockname()[1]
+            return await serving.load(port, itertools.repeat(["Hi!"]), 3, 0.3, rate)
 
     found = asyncio.run(run()).facts()
     assert sum(found["statuses"].values()) == len(asked)
