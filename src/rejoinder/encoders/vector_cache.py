@@ -21,7 +21,7 @@ KEPT = 4096  # texts, as many as messages are kept clean: those of a chat come w
 class RecentVectors:
     """Vectors of the `most` texts that were read last, for all threads.
 
-    Of a text of 384 numbers it keeps 1.5 kB.
+    A vector of 384 numbers takes 1.5 kB.
     """
 
     def __init__(self, most: int = KEPT) -> None:

@@ -126,5 +126,6 @@ def _first_answers(replies: list[Reply]) -> list[Reply]:
 
     What was found for another sentence may have been said already, or be the opposite of it.
     """
-    first, rest = replies[:1], replies[1:]
-    return [*(replace(reply, also=False) for reply in first), *rest]
+    if not replies or not replies[0].also:
+        return replies
+    return [replace(replies[0], also=False), *replies[1:]]
