@@ -274,24 +274,35 @@ def write_until_killed(index, seed, said):
         said.flush()
 
 
-@pytest.mark.folder
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks processes and kills them")
-def test_no_kill_at_a_random_moment_loses_an_entry(index, tmp_path):
-    said, chance, acknowledged = tmp_path / "said", random.Random(0), {}
-    log_of(index).database.close()
-    for seed in range(40):
-        said.write_text("")
-        if (child := os.fork()) == 0:
-            try:
-                with said.open("w") as file:
-                    write_until_killed(index, seed, file)
-            finally:
-                os._exit(1)
-        time.sleep(chance.uniform(0.0, 0.06))
+def acknowledged_before_a_kill(index, seed, entries, delay):
+    """What a writer said that it had written, which is killed ``delay`` seconds after its ``entries``-th one."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            with os.fdopen(writing, "w") as said:
+                write_until_killed(index, seed, said)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        lines = list(itertools.islice(said, entries))
+        time.sleep(delay)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        lines = [line.split(" ") for line in said.read_text().splitlines() if " " in line]
-        acknowledged |= {int(at): text for at, text in lines}
+        lines += said
+    return {int(at): text for at, text in (line.split() for line in lines)}
+
+
+@pytest.mark.folder
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks processes and kills them")
+def test_no_kill_at_a_random_moment_loses_an_entry(index):
+    chance, acknowledged = random.Random(0), {}
+    log_of(index).database.close()
+    for seed in range(40):
+        entries = chance.randrange(12)
+        said = acknowledged_before_a_kill(index, seed, entries, chance.uniform(0.0, 0.01))
+        assert len(said) >= entries
+        acknowledged |= said
         found = {each.id: each.context[0] for each in log_of(index)}
         assert acknowledged.items() <= found.items(), seed
         assert len(found) <= len(acknowledged) + seed + 1, "one a kill may be written and not acknowledged"
