@@ -57,8 +57,9 @@ def test_no_kill_makes_a_change_twice_or_loses_one(tmp_path):
     folder, chance = tmp_path / "index", random.Random(0)
     Index.build(HashEncoder(), ["first"], folder)
     place_of(folder)  # is skipped where other processes cannot open it
-    following = {0: 0, 1: 0}
-    for _ in range(ROUNDS):
+    following, rounds = {0: 0, 1: 0}, 0
+    while rounds < ROUNDS or sum(following.values()) < ROUNDS:  # a slow machine needs more rounds
+        rounds += 1
         children = {
             writer: start(folder, writer, number, tmp_path / f"said{writer}")
             for writer, number in following.items()
@@ -82,4 +83,3 @@ def test_no_kill_makes_a_change_twice_or_loses_one(tmp_path):
         for reply in change.after.values()
     ]
     assert sorted(logged) == wanted
-    assert len(wanted) > ROUNDS
