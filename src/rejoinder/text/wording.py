@@ -10,6 +10,7 @@ from rejoinder.text.courtesy import words
 from rejoinder.text.emoji import read_emoji
 from rejoinder.text.spelling import other_languages
 from rejoinder.text.tone import without_tone
+from rejoinder.text.weekdays import read_weekdays
 
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENTITY = search_pattern(r"&(?:[A-Za-z]{2,8}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,5});")
@@ -30,7 +31,7 @@ def plain_wording(text: str) -> str:
     """
     plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text.translate(_WIDE))
     plain = _BLANKS.sub(" ", _EMPHASIS.sub("", plain))
-    read = read_emoji(_BEFORE_MARK.sub("", plain))
+    read = read_weekdays(read_emoji(_BEFORE_MARK.sub("", plain)))  # before "mon" makes it French
     if other_languages().isdisjoint(words(read)):
         read = read_chat_words(read)
     return without_tone(read)
