@@ -7,6 +7,7 @@ from rejoinder.curation.choices import MOST_OF_SOURCE, chosen_matches, positions
 from rejoinder.curation.examples import MOST_EXAMPLES
 from rejoinder.curation.feedback import Entry
 from rejoinder.curation.learning import forget, learn, learn_chosen
+from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import WordEncoder
@@ -95,3 +96,18 @@ def test_choices_are_learned_after_the_index_was_built_again(index):
     other = Index.build(WordEncoder(), TEXTS[::-1], index.store, overwrite=True)
     assert learn_chosen(other, log_of(other)) == 1
     assert dict(other)[1].learned == (("what about my money",),)
+
+
+def test_conversations_are_equal_as_they_are_cleaned():
+    signed = "Hello,\n\nwhere is it?\n\nBest regards,\nAnna Smith"
+    assert [position for _, position in chosen((signed, 0, "a"), ("where is it?", 1, "b"), ("where is it?", 1, "c"))] == [1]
+
+
+def test_a_conversation_without_words_teaches_nothing_and_stops_nobody():
+    assert chosen((" ", 0, "a"), ("when", 1, "b")) == [("when", 1)]
+
+
+def test_a_conversation_without_words_is_not_logged(index):
+    with pytest.raises(InputError, match="no message with words"):
+        recorder(index).feedback(["\x1c", " "], [0], chosen=0)
+    assert len(log_of(index)) == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor
-from rejoinder.curation.learning import learn
+from rejoinder.curation.learning import forget, learn, learn_chosen
 from rejoinder.curation.usage import usage
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
@@ -113,7 +113,7 @@ def test_additions_and_retirements_are_undone(editor, index):
     assert 0 not in dict(index)
     assert best(Index.open(index.store, WordEncoder(), verify=True), "new one") == 4
     assert [(each.kind, each.undone) for each in changes(log_of(index).database)] == [
-        ("undo", False), ("undo", True), ("retire", True), ("undo", False), ("add", True), ("add", False)]  # fmt: skip
+        ("undo", False), ("undo", True), ("retire", False), ("undo", False), ("add", True), ("add", False)]  # fmt: skip
 
 
 def test_undoing_what_has_changed_since_or_was_undone_is_refused(editor, index):
@@ -190,3 +190,54 @@ def undo_everything(tmp_path_factory, seed):
         editor.undo(change.id)
     assert dict(index) == dict(enumerate(REPLIES))
     assert dict(Index.open(index.store, WordEncoder(), verify=True)) == dict(index)
+
+
+def test_what_a_reply_has_learned_since_stays_when_a_change_is_undone(editor, index):
+    edited = editor.edit(1, text="Refunds take six days.")
+    [added] = editor.add([[Candidate("The zebra is striped.")]])
+    merged = editor.merge(2, 3)
+    for at, message in ((1, "pay me back"), (2, "give back my zebra"), (4, "which animal")):
+        recorder(index).feedback([message], [at], chosen=at, source=message)
+    assert learn_chosen(index, log_of(index))
+    for change in (merged, added, edited):
+        editor.undo(change.id)
+    assert [position for position, _ in index] == [0, 1, 2, 3]
+    assert dict(index)[1].text == REPLIES[1].text
+    assert dict(index)[1].learned == (("pay me back",),)
+    assert dict(index)[2].learned == (("give back my zebra",),)
+    assert dict(index)[2].examples == REPLIES[2].examples
+
+
+def test_what_was_forgotten_since_does_not_come_back(editor, index):
+    recorder(index).feedback(["pay me back"], [1], chosen=1)
+    assert learn_chosen(index, log_of(index))
+    edited = editor.edit(1, title="refund")
+    forget(index, log_of(index))
+    editor.undo(edited.id)
+    assert dict(index)[1] == REPLIES[1]
+
+
+def test_a_change_that_was_undone_and_redone_counts_again(editor, index):
+    recorder(index).feedback(["pay me back"], [1], chosen=1)
+    edited = editor.edit(1, text="Money: a working week.")
+    redone = editor.undo(editor.undo(edited.id).id)
+    assert [each.undone for each in changes(log_of(index).database)] == [False, True, False]
+    assert learn_chosen(index, log_of(index)), "feedback on the earlier text stays with the reply"
+    editor.undo(redone.id)
+    assert [each.undone for each in changes(log_of(index).database)] == [False, True, False, True]
+    assert dict(index)[1].text == REPLIES[1].text
+
+
+def test_an_added_reply_is_kept_as_the_index_keeps_it_and_undone(editor, index):
+    [change] = editor.add([[Candidate("new", examples=("which zebra", ["which zebra"], ("when",)))]])
+    assert change.after[4].examples == (("which zebra",), ("when",))
+    editor.undo(change.id)
+    assert 4 not in dict(index)
+
+
+def test_changes_of_an_index_read_examples_as_building_does(index):
+    index.edit({0: Candidate("We open at ten.", examples=("where is my order",)), 3: "It left us."})
+    assert dict(index)[0].examples == (("where is my order",),)
+    assert dict(index)[3].text == "It left us."
+    index.fit({1: Candidate("Refunds.", examples=["how long"])})
+    assert dict(index)[1].examples == (("how long",),)

@@ -201,3 +201,24 @@ def test_nothing_is_left_after_many_deletions(tmp_path):
         log.append(entries)
         log.delete(source="anna")
         assert holding(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [f"Hello,\n\nwhere is my {MARK}?\n\nBest regards,\nAnna Smith"],
+        [f"r u sending my {MARK}"],
+        [f"where is my {MARK}????"],
+        [f"&quot;where&quot; is my {MARK} :("],
+        [f"where is my {MARK}", "hello?"],
+        [{"role": "user", "content": "Hi!"}, {"role": "user", "content": f"my {MARK} please"}],
+    ],
+)
+def test_what_was_learned_of_a_message_goes_with_it(index, tmp_path, messages):
+    recorder(index).feedback(messages, [0, 1], chosen=0, source="anna")
+    assert learn_chosen(index, log_of(index))
+    assert any(MARK in str(reply.learned) for _, reply in index)
+    erased = erase(index, log_of(index), source="anna")
+    assert (erased.entries, erased.examples) == (1, 1)
+    assert not any(MARK in str(reply.learned) for _, reply in index)
+    assert holding(tmp_path) == []

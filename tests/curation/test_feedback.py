@@ -355,3 +355,19 @@ def test_a_setting_of_another_process_counts_at_once(log):
         other.set(redact=redact)
         log.append([secret])
         assert list(log)[-1].context == (f"mail {word}",)
+
+
+def test_entries_are_acknowledged_even_if_another_writer_keeps_the_old_ones(log, monkeypatch):
+    log.append([entry(0)])
+    monkeypatch.setattr(log, "_tidied_at", -1e9)
+    monkeypatch.setattr(log_file, "TIMEOUT", 0.1)
+    tidy, other = log.tidy, sqlite3.connect(log.database.path, isolation_level=None)
+
+    def tidy_beside_another():
+        other.execute("BEGIN IMMEDIATE")
+        tidy()
+
+    monkeypatch.setattr(log, "tidy", tidy_beside_another)
+    assert log.append([entry(1)]) == [2]
+    other.execute("ROLLBACK")
+    other.close()

@@ -26,6 +26,7 @@ from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
 from rejoinder.serving.worker.answers import Answers
+from rejoinder.stores.store import StaleError
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker.computing import Computing
@@ -179,6 +180,23 @@ def test_confidence_of_a_calibrated_index(client, answers, sources):
     assert (unsure["replies"], unsure["confidence"] < 0.9) == ([], True)
     assert texts(server.post("/v1/replies", json={**asked, "messages": ["?"], "minimum_confidence": None}))
     assert server.post("/v1/replies", json={**asked, "where": {"id": 3}}).status_code == 400
+
+
+def test_a_calibrated_server_searches_again_where_the_index_has_just_changed(client, answers, sources, monkeypatch):
+    facts = {"index": answers.index.fingerprint, "model": answers.encoder.fingerprint, "history": None}
+    Calibration(**facts, score_weight=10.0, gap_weight=0.0, intercept=-5.0).save(sources.index)
+    search, stale = answers.index.search_vectors, [StaleError("a table is gone")]
+
+    def search_vectors(*arguments, **options):
+        if stale:
+            Index.open(sources.index, answers.encoder).add(["We open at ten."])
+            raise stale.pop()
+        return search(*arguments, **options)
+
+    monkeypatch.setattr(answers.index, "search_vectors", search_vectors)
+    found = client(minimum_confidence=0.9).post("/v1/replies", json={"messages": [TEXTS[3]], "k": 1})
+    assert texts(found) == [TEXTS[3]]
+    assert stale == []
 
 
 def test_a_change_leaves_a_calibrated_server_answering(client, answers, sources, caplog):

@@ -11,6 +11,7 @@ from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Recorder
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import changes, edits, recent_answers
+from rejoinder.serving.worker import reports
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.guard import Keys
@@ -273,3 +274,32 @@ def test_a_change_that_is_being_made_is_not_told_as_late(answers, monkeypatch):
     for at, answer in enumerate(answered):
         assert (answer.status_code == 201) == (f"new {at}" in texts), answer.text
     assert answered[0].status_code == 201
+
+
+def test_feedback_counts_for_replies_as_they_are_now(client):
+    server = client()
+    said = {"messages": ["open on Monday?"], "text": "We are closed on Mondays."}
+    server.post("/v1/candidates", json={"candidates": ["We are closed on Mondays."]}).raise_for_status()
+    assert server.post("/v1/feedback", json=said).json()["chosen"] == 20
+    server.post("/v1/edits", json={"replace": {"position": 2, "payload": {"id": "first"}}}).raise_for_status()
+    named = {"messages": ["Hi!"], "offered": ["first"], "chosen": "first"}
+    assert server.post("/v1/feedback", json=named).json()["chosen"] == 2
+    assert server.post("/v1/replies", json={"messages": ["Hi!"]}).status_code == 200
+    assert server.post("/v1/feedback", json=named).json()["chosen"] == 2
+
+
+def test_a_report_is_of_one_state_of_the_index(answers, monkeypatch):
+    count = len(answers.index)
+    Recorder(answers.index, answers.log).feedback(["Hi!"], [5])
+    told = reports.usage
+
+    def changing(index, log):
+        usage = told(index, log)
+        answers.change(lambda opened: opened.delete([5]))
+        answers.refresh()
+        return usage
+
+    monkeypatch.setattr(reports, "usage", changing)
+    [report] = answers.report([None])
+    assert len(answers.index) == count - 1
+    assert report.usage["entries"] == 1

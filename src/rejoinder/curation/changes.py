@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,10 +24,7 @@ from rejoinder.stores.log_database import Connection, LogDatabase
 ChangeKind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
 State: TypeAlias = dict[int, Candidate | None]  # replies by position; None: there is none
 SHOWN = 50  # changes
-_SELECT = (
-    "SELECT id, time, kind, before, after, undone = 1 OR id IN (SELECT undoes FROM change WHERE"
-    " token IN ('', :token)) FROM change WHERE token IN ('', :token)"
-)
+_MADE = "FROM change WHERE token IN ('', :token)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +126,6 @@ class Journal:
 
 
 def _confirm(connection: Connection, token: str) -> None:
-    connection.execute(
-        "UPDATE change SET undone = 1 WHERE id IN (SELECT undoes FROM change WHERE token = ?)",
-        (token,),
-    )
     connection.execute("UPDATE change SET token = '' WHERE token = ?", (token,))
     connection.execute("UPDATE request SET token = '' WHERE token = ?", (token,))
 
@@ -144,19 +137,34 @@ def changes(log: LogDatabase, limit: int | None = SHOWN, *, token: str = "") -> 
     """
     most = "" if limit is None else " LIMIT :limit"
     values = {"token": token, "limit": limit}
-    rows = log.rows(f"{_SELECT} ORDER BY id DESC{most}", values)
-    return [_change(row) for row in rows]
+    states = f"SELECT id, time, kind, before, after {_MADE} ORDER BY id DESC{most}"
+    undone = _undone(log, 0, token)
+    return [_change(row, undone) for row in log.rows(states, values)]
 
 
 def find_change(log: LogDatabase, number: int, *, token: str = "") -> Change | None:
     """Return a change by its number; None: there is none."""
-    rows = log.rows(f"{_SELECT} AND id = :id", {"token": token, "id": number})
-    return _change(rows[0]) if rows else None
+    states = f"SELECT id, time, kind, before, after {_MADE} AND id = :id"
+    rows = log.rows(states, {"token": token, "id": number})
+    return _change(rows[0], _undone(log, number, token)) if rows else None
 
 
-def _change(row: Sequence[object]) -> Change:
-    at, when, kind, before, after, undone = row
-    return Change(at, when, kind, _state(before), _state(after), undone=bool(undone))  # type: ignore[arg-type]  # as `announce` writes them
+def _undone(log: LogDatabase, first: int, token: str) -> set[int]:
+    """Return which changes from a number on are undone: of each some undoing is not undone.
+
+    The column says so of changes whose undoing an earlier version did not link to them.
+    """
+    links = f"SELECT id, undoes, undone {_MADE} AND id >= :first ORDER BY id DESC"
+    is_undone: dict[int, bool] = {}
+    for number, undoes, flag in log.rows(links, {"token": token, "first": first}):
+        is_undone.setdefault(number, bool(flag))
+        is_undone[undoes] = is_undone.get(undoes, False) or not is_undone[number]
+    return {number for number, undone in is_undone.items() if undone}
+
+
+def _change(row: Sequence[Any], undone: Collection[int]) -> Change:
+    at, when, kind, before, after = row
+    return Change(at, when, kind, _state(before), _state(after), undone=at in undone)
 
 
 def renamed(log: LogDatabase) -> dict[str, str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
-from rejoinder.curation.feedback import Entry
+from rejoinder.curation.feedback import Entry, context_key, has_words
 from rejoinder.curation.matching import Match
+from rejoinder.retrieval.turns import clean_context
 
 MOST_OF_SOURCE = 5  # conversations with one reply that a source may make examples
 
@@ -31,18 +32,18 @@ def chosen_matches(positions: Mapping[str, int], entries: Iterable[Entry]) -> li
 
     `positions` are those of replies by text.
 
-    Where equal conversations were answered with different replies, the one that most sources have
-    chosen counts, of these the one that was chosen most often, of these the newest. Of a source,
-    the first `MOST_OF_SOURCE` conversations with a reply count, so that nobody's mistakes outweigh
-    what others choose.
+    Where equal conversations, as they are cleaned, were answered with different replies, the one
+    that most sources have chosen counts, of these the one that was chosen most often, of these the
+    newest. Of a source, the first `MOST_OF_SOURCE` conversations with a reply count, so that
+    nobody's mistakes outweigh what others choose.
     """
     by_context: defaultdict[str, list[tuple[int, Entry]]] = defaultdict(list)
     for entry in entries:
-        if entry.chosen is None:
+        if entry.chosen is None or not has_words(entry.context):
             continue
         at = positions.get(text_key(entry.chosen))
         if at is not None:
-            by_context[text_key(" ".join(entry.context))].append((at, entry))
+            by_context[context_key(clean_context(entry.context))].append((at, entry))
     chosen = sorted(map(_winner, by_context.values()), key=lambda pair: pair[1].id)
     counts: Counter[tuple[int, str]] = Counter()
     matches = []

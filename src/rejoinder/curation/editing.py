@@ -13,6 +13,7 @@ from rejoinder.curation.changes import Change, ChangeKind, ChangeRow, Journal, S
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError
+from rejoinder.retrieval.encoding.batches import as_candidates
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.turns import clean_context
 
@@ -44,6 +45,7 @@ class Editor:
             states = [{next(positions): reply for reply in part} for part in lists]
             return [ChangeRow("add", dict.fromkeys(state), dict(state)) for state in states]
 
+        lists = [list(as_candidates(part)) for part in lists]
         replies = [reply for part in lists for reply in part]
         return self._made(rows, lambda: self.index.add(replies))
 
@@ -139,12 +141,13 @@ class Editor:
             )
         if change.undone:
             raise InputError(f"change {number} was undone already; undo the undoing to get it back")
+        current = {position: _current(self.index, position) for position in change.after}
         for position, reply in change.after.items():
-            if _current(self.index, position) != reply:
+            if _as_written(current[position]) != _as_written(reply):
                 raise InputError(
                     f"reply {position} has changed since change {number}; undo later changes first"
                 )
-        return self._change("undo", change.before, undone=number)
+        return self._change("undo", _with_later_learned(change, current), undone=number)
 
     def _change(self, kind: ChangeKind, after: State, *, undone: int = 0) -> Change:
         before: State = {position: _current(self.index, position) for position in after}
@@ -172,6 +175,31 @@ class Editor:
         with self.index.journaled(journal):
             work()
         return journal.made
+
+
+def _as_written(reply: Candidate | None) -> Candidate | None:
+    """Return a reply without what it has learned, which no change has to undo."""
+    return None if reply is None else replace(reply, learned=())
+
+
+def _with_later_learned(change: Change, current: State) -> State:
+    """Return the replies before a change, with what they have learned since and without the rest.
+
+    `current` are the replies as they are now.
+    """
+    then = {at: () if reply is None else reply.learned for at, reply in change.after.items()}
+    now = {at: () if reply is None else reply.learned for at, reply in current.items()}
+    forgotten = {*itertools.chain(*then.values())}.difference(*now.values())
+    restored: State = {}
+    for at, reply in change.before.items():
+        if reply is None:
+            restored[at] = None
+            continue
+        kept = [each for each in reply.learned if each not in forgotten]
+        known = {*reply.examples, *kept, *then[at]}
+        new = [each for each in now[at] if each not in known]
+        restored[at] = replace(reply, learned=(*kept, *new))
+    return restored
 
 
 def _current(index: Index, position: int) -> Candidate | None:

@@ -30,8 +30,8 @@ def erase(
 ) -> Erased:
     """Delete the entries of an index's log to which all conditions apply; see `FeedbackLog.delete`.
 
-    Examples that were learned from them, and from no other entry, go from the replies, from the log
-    of changes and from what undoing brings back. Examples that somebody wrote stay.
+    Examples that were learned from them, and whose words no other entry has, go from the replies,
+    from the log of changes and from what undoing brings back. Examples that somebody wrote stay.
 
     Raises:
         BusyError: another process has been changing the index, or reading the log, for so long that

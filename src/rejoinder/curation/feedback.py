@@ -9,6 +9,7 @@ the last moments.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -26,6 +27,8 @@ from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import rewrite_states
 from rejoinder.curation.tickets import KEPT, Ticket, remember
+from rejoinder.errors import BusyError
+from rejoinder.retrieval.turns import clean_context
 from rejoinder.settings import Count, quick_section, validate
 from rejoinder.stores.address import store_of
 from rejoinder.stores.log_database import Connection
@@ -120,7 +123,8 @@ class FeedbackLog:
             ids = self._append(entries, tickets, chosen)
         self._until_tidied -= len(entries)
         if self._until_tidied <= 0 or time.monotonic() > self._tidied_at + _TIDIED_AFTER:
-            self.tidy()
+            with contextlib.suppress(BusyError):  # the entries are written: the next ones tidy
+                self.tidy()
         return ids
 
     def _append(
@@ -252,7 +256,7 @@ class FeedbackLog:
         before: float | None = None,
         source: str | None = None,
     ) -> frozenset[str]:
-        """Return the keys of conversations that only entries have to which all of this applies."""
+        """Return the keys of what was learned only from entries to which all of this applies."""
         if not self.database.exists():
             return frozenset()
         with self.database.reading() as connection:
@@ -349,6 +353,22 @@ def context_key(context: Iterable[str]) -> str:
     return text_key(" ".join(context))
 
 
+def _learned_keys(context: Sequence[str]) -> set[str]:
+    """Return the keys of what a conversation is learned as: cleaned, and as it was written.
+
+    Earlier versions learned some as they were written.
+    """
+    keys = {context_key(context)}
+    if has_words(context):
+        keys.add(context_key(clean_context(context)))
+    return keys
+
+
+def has_words(context: Iterable[str]) -> bool:
+    """Return whether a conversation says anything."""
+    return any(map(str.strip, context))
+
+
 def unlearn(reply: Candidate, contexts: Collection[str]) -> Candidate:
     """Return a reply without the learned examples of these keys."""
     kept = tuple(each for each in reply.learned if context_key(each) not in contexts)
@@ -374,14 +394,23 @@ def _entry(row: Sequence[Any], texts: dict[int, str]) -> Entry:
 
 
 def _only_in(connection: Connection, values: dict[str, Any]) -> frozenset[str]:
-    """Return the keys of conversations that only entries have to which `_WHERE` applies."""
-    keys: dict[bool, set[str]] = {True: set(), False: set()}
+    """Return the keys of what was learned from entries to which `_WHERE` applies.
+
+    Those of other entries with the same words are left out. Others are not cleaned, which would
+    take seconds of a long log: rather an example too many goes.
+    """
+    keys: set[str] = set()
+    others: set[str] = set()
     for text, applies in connection.execute(_CONTEXTS, values):
         try:
-            keys[bool(applies)].add(context_key(msgspec.json.decode(text, type=list[str])))
+            context = msgspec.json.decode(text, type=list[str])
         except (ValueError, TypeError):  # it is not as it was written: nothing was learned of it
             continue
-    return frozenset(keys[True] - keys[False])
+        if applies:
+            keys |= _learned_keys(context)
+        else:
+            others.add(context_key(context))
+    return frozenset(keys - others)
 
 
 def _reply_id(connection: Connection, text: str) -> int:

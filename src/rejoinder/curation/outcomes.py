@@ -137,6 +137,8 @@ class _KnownReplies:
             if sent is not None and text_key(sent) == text_key(text):
                 sent = None
         newest = tuple(message for message in context if message.strip())[-NEWEST:]
+        if not newest:
+            raise InputError("the conversation has no message with words, so nothing can answer it")
         return Entry(newest, tuple(offered), text, sent, outcome.source or ""), chosen
 
     def _text(self, position: int) -> str:

@@ -27,7 +27,7 @@ from rejoinder.errors import import_extra
 from rejoinder.retrieval.encoding.background import encode_background
 from rejoinder.retrieval.encoding.head import takes_examples
 from rejoinder.retrieval.encoding.scoring import encode_conversations, whitening_matrix
-from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.reader import IndexReader
 
 SHOWN = 20  # rows of each list
 MOST_MESSAGES = 2000  # that are encoded, the newest
@@ -94,7 +94,7 @@ class Usage:
     unlike: float | None  # share of the newest messages that are unlike all examples
 
 
-def usage(index: Index, log: FeedbackLog) -> Usage:
+def usage(index: IndexReader, log: FeedbackLog) -> Usage:
     """Return what the log of an index tells of it.
 
     Messages are compared by the index's model, the newest `MOST_MESSAGES` of them.

@@ -29,7 +29,7 @@ from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track
-from rejoinder.retrieval.encoding.batches import extend, revise, rewrite
+from rejoinder.retrieval.encoding.batches import as_candidates, extend, revise, rewrite
 from rejoinder.retrieval.encoding.head import (
     FittedIndex,
     check_takes_examples,
@@ -54,6 +54,11 @@ MOST_FITTED = 2_000
 """Replies up to which `Index.edit` fits the head again, in a second or two. Above, it keeps the
 head, as `Index.add` does: a change costs what the changed replies do."""
 NOTHING: Positions = np.empty(0, dtype=np.int64)
+
+
+def _kept(changes: Mapping[int, str | Candidate]) -> dict[int, Candidate]:
+    """Return changes with replies as an index keeps them; see `batches.as_candidates`."""
+    return dict(zip(changes, as_candidates(changes.values()), strict=True))
 
 
 def with_questions(answers: Mapping[str, Sequence[str | Sequence[str]]]) -> list[Candidate]:
@@ -201,9 +206,9 @@ class Index(IndexReader):
 
     def edit(
         self,
-        changes: Mapping[int, Candidate],
+        changes: Mapping[int, str | Candidate],
         deleted: Iterable[int] = (),
-        restored: Mapping[int, Candidate] | None = None,
+        restored: Mapping[int, str | Candidate] | None = None,
     ) -> None:
         """Change, delete and bring back replies at some positions, all or nothing.
 
@@ -219,7 +224,7 @@ class Index(IndexReader):
         gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
         self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
         self._known(restored or ())
-        new = {**changes, **(restored or {})}
+        new = _kept({**changes, **(restored or {})})
         if new and (len(self) <= MOST_FITTED or self._has_first_examples(new)):
             self._refit(new, gone)
         elif new:
@@ -227,14 +232,14 @@ class Index(IndexReader):
         elif len(gone):
             self.delete(gone.tolist())
 
-    def fit(self, changes: Mapping[int, Candidate] | None = None) -> None:
+    def fit(self, changes: Mapping[int, str | Candidate] | None = None) -> None:
         """Fit the head again, to all replies as they are now, and write them anew.
 
         Before, `changes` take the place of replies at some positions; see `edit`.
         """
         check_takes_examples(self._model())
         self._refuse_gone(np.array(self._known(changes or ()), dtype=np.int64))
-        self._refit(changes or {})
+        self._refit(_kept(changes or {}))
 
     def _has_first_examples(self, changes: Mapping[int, Candidate]) -> bool:
         """Return whether changes have the index's first titles and examples: they need a head."""

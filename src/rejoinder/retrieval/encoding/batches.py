@@ -191,7 +191,7 @@ def encoded_batches(
 ) -> Iterator[Batch]:
     """Yield replies, from position `first` on, `batch` at once, checked before encoding."""
     check_count("batch", batch)
-    candidates = _candidates(replies)
+    candidates = as_candidates(replies)
     batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
     return _encoded(_lines(batches, first, plain=plain), encoder, engine, head)
 
@@ -247,7 +247,8 @@ def _worker_model(model: str, fingerprint: str) -> DualEncoder:
     return encoder
 
 
-def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
+def as_candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
+    """Yield replies as an index keeps them: with each of their examples once, as tuples."""
     if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
         raise InputError(f"give a list of replies, texts or Candidates; given: {shown(replies)}")
     for reply in replies:

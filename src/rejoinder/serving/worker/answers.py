@@ -103,6 +103,8 @@ class Answers:
     log: FeedbackLog = field(init=False)
     shared: SharedAnswers = field(init=False)
     _recorder: Recorder = field(init=False)
+    _ahead: Recorder = field(init=False)  # of the index as no search has seen it yet
+    _ahead_stamp: object = field(default=None, init=False)
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
     _is_outdated: bool = field(default=False, init=False)  # whether that is of earlier replies
     _stamps: Stamps = field(init=False)
@@ -291,7 +293,7 @@ class Answers:
     def record(self, outcomes: list[Outcome], tickets: Sequence[Ticket]) -> list[Recorded]:
         """Write outcomes to the log of the index, for the requests of some tickets."""
         try:
-            return self._recorder.record(outcomes, tickets)
+            return self._latest_recorder().record(outcomes, tickets)
         except (BusyError, LogError):
             raise
         except InputError:  # of a reply, perhaps, that another worker has added just now
@@ -299,6 +301,19 @@ class Answers:
             if self._stamps.latest() == self._stamp:
                 raise
             return Recorder(self.opened(), self.log).record(outcomes, tickets)
+
+    def _latest_recorder(self) -> Recorder:
+        """Return what records the choice of a reply of the index as it is in its store.
+
+        It is opened once for each change that no search has seen yet.
+        """
+        stamp = self._stamps.latest()
+        if stamp == self._stamp:
+            return self._recorder
+        if stamp != self._ahead_stamp:
+            self._ahead = Recorder(self._latest(), self.log)
+            self._ahead_stamp = stamp
+        return self._ahead
 
     def facts(self, requests: list[None]) -> list[dict[str, Any]]:
         """Return what the server has."""
@@ -319,7 +334,7 @@ class Answers:
 
     def report(self, requests: list[None]) -> list[UsageReport]:
         """Return the report on the use of the index."""
-        return [self._reports.report(self.index, self.log)] * len(requests)
+        return [self._reports.report(self._latest().snapshot(), self.log)] * len(requests)
 
     def _options(self, question: Question) -> SearchOptions:
         """Return the options of a question's search.
@@ -357,8 +372,7 @@ class Answers:
             foreign=[query.reading.message.is_foreign for query in queries],
         )
         if options.minimum_confidence is not None:
-            assert self._calibrated is not None
-            answers = self._calibrated.apply_threshold(found, options)
+            answers = self.calibrated().apply_threshold(found, options)
             return [_to_json(answer.replies, answer.confidence) for answer in answers]
         if options.rerank:
             assert self.ranker is not None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.usage import usage, usage_document
-from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.reader import IndexReader
 
 AGE = 60.0  # seconds from which a report is computed anew
 
@@ -28,8 +28,8 @@ class Reports:
         self._report: UsageReport | None = None
         self._report_until = 0.0
 
-    def report(self, index: Index, log: FeedbackLog) -> UsageReport:
-        """Return the report on an index, which is always the same one."""
+    def report(self, index: IndexReader, log: FeedbackLog) -> UsageReport:
+        """Return the report on an index, always the same one, as it was: nobody changes it."""
         if self._report is None or time.monotonic() > self._report_until:
             told = usage(index, log)
             document = usage_document(index.store.name, dict(index), told)
