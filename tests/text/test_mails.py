@@ -3,6 +3,7 @@
 import pytest
 
 from rejoinder.text.mails.cleaning import clean_mail, own_text
+from rejoinder.text.messages import read_message
 
 ASKED = "Where is the key to room nine?"
 
@@ -320,3 +321,19 @@ def test_a_disclaimer_is_left_out():
     text = "This message is confidential and may be privileged.\nPlease delete it."
     assert clean_mail(f"{ASKED}\n\n{text}") == ASKED
     assert clean_mail(f"{ASKED}\n\nBest\nAnn\n{text}") == ASKED
+
+
+@pytest.mark.parametrize(
+    ("mail", "read"),
+    [
+        ("Thanks,\nAnna", "Thanks,"),
+        ("Thank you!\nAnna", "Thank you!"),
+        ("ok thanks\nJohn Smith", "ok thanks"),
+        ("Dear team,\n\nThanks a lot!\n\nAnna Smith\nHead of Sales", "Thanks a lot!"),
+        ("Thanks\nLost card", "Thanks Lost card"),
+        ("Thanks,\nAnna\n\nWhere is my order?", "Thanks, Anna Where is my order?"),
+        ("\u2014\nAnna", "\u2014 Anna"),
+    ],
+)
+def test_thanks_that_are_all_of_a_mail_stay_without_the_name(mail, read):
+    assert read_message(mail).text == read

@@ -12,6 +12,7 @@ import functools
 import itertools
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -410,7 +411,7 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
     """Return how often texts have each word."""
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(_WORD.findall(_plain(text)))
+        counts.update(_WORD.findall(_plain(unicodedata.normalize("NFC", text))))
     return counts
 
 

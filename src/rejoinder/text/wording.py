@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import unicodedata
 
 from rejoinder.patterns import search_pattern
 from rejoinder.text.chat_words import read_chat_words
@@ -23,13 +24,14 @@ def plain_wording(text: str) -> str:
     """Return a text in plain words, with usual blanks, letters and marks.
 
     One blank is between two words, and none before a mark; nothing is of full width, an entity of
-    HTML, or emphasised as in Markdown. Beside a word of another language there are no English short
-    forms: "u" is Dutch, too.
+    HTML, or emphasised as in Markdown. A letter and its accent are one (NFC). Beside a word of
+    another language there are no English short forms: "u" is Dutch, too.
 
     >>> plain_wording("omg r u open tmrw???")
     'are you open tomorrow?'
     """
     plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text.translate(_WIDE))
+    plain = unicodedata.normalize("NFC", plain)
     plain = _BLANKS.sub(" ", _EMPHASIS.sub("", plain))
     read = read_weekdays(read_emoji(_BEFORE_MARK.sub("", plain)))  # before "mon" makes it French
     if other_languages().isdisjoint(words(read)):

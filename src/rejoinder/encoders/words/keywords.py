@@ -9,6 +9,7 @@ code: it learns from training examples how rare words are.
 from __future__ import annotations
 
 import dataclasses
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,8 +36,11 @@ _WORD = search_pattern(r"\w+")
 
 
 def words(text: str) -> list[str]:
-    """Return the lower-cased runs of letters, digits and underscores, in order."""
-    return _WORD.findall(text.lower())
+    """Return the lower-cased runs of letters, digits and underscores, in order.
+
+    A letter and its accent are one letter (Unicode's NFC), as macOS does not write them.
+    """
+    return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
 class BM25:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import unicodedata
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -295,12 +296,16 @@ def _lines(replies: Iterable[list[Candidate]], first: int, *, plain: bool) -> Li
 
 
 def read_as(replies: Iterable[Candidate], *, plain: bool) -> list[Candidate]:
-    """Return replies as an encoder reads them: `plain`, or as they are written."""
-    return (
-        [replace(reply, text=templates.plain(reply.text)) for reply in replies]
-        if plain
-        else list(replies)
-    )
+    """Return replies as an encoder reads them: `plain`, or as they are written.
+
+    A letter and its accent are one in all (Unicode's NFC).
+    """
+    read = []
+    for reply in replies:
+        text = templates.plain(reply.text) if plain else reply.text
+        text = unicodedata.normalize("NFC", text)
+        read.append(reply if text == reply.text else replace(reply, text=text))
+    return read
 
 
 def _encoded(

@@ -200,12 +200,14 @@ def _without_signatures(lines: list[str]) -> list[str]:
         if line == DELIMITER and number > last_asked:
             break
         may_sign = _may_sign(line, above, first)
-        end = _signature_end(lines, said, added, number) if may_sign else number
-        if end == number:
+        is_closed = may_sign or is_closing(line)
+        end = _signature_end(lines, said, added, number) if is_closed else number
+        if not may_sign and end < len(lines):
+            end = number
+        if end == number or not may_sign:  # thanks stay that are all of a mail but its names
             kept.append(line)
             above += bool(line)
-            end += 1
-        number = end
+        number = max(end, number + 1)
     return kept
 
 
