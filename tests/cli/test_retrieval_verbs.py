@@ -10,6 +10,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from rejoinder.cli.reply_files import ReplyFile
+from rejoinder.curation.feedback import FeedbackLog, FeedbackSettings
+from rejoinder.progress import note
 from rejoinder.cli import retrieval as verbs
 from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.corpora.forms.examples import write_examples
@@ -603,3 +606,26 @@ def test_an_id_of_several_replies_is_replaced_in_their_order():
     three = plan_replacement(old, [Candidate(text, {"id": "x"}) for text in ("a", "B", "C")])
     assert (three.changes, list(three.added), three.unchanged) == (
         {1: Candidate("B", {"id": "x"})}, [Candidate("C", {"id": "x"})], 1)  # fmt: skip
+
+
+def test_a_verb_changes_an_index_that_a_server_has_changed_meanwhile(command, index, replies, monkeypatch):
+    def changed_after(function):
+        def change(*arguments):
+            result = function(*arguments)
+            Index.open(index).add(["changed meanwhile"])
+            return result
+
+        return change
+
+    monkeypatch.setattr(ReplyFile, "total", changed_after(ReplyFile.total))
+    assert command("index", "add", index, replies, "--json").json["replies"] == 7
+    assert command("index", "add", index, replies, "--replace", "--json").json["replies"] == 5
+    monkeypatch.setattr("rejoinder.cli.index.note", changed_after(note))
+    assert command("index", "tune", index, "--method", "scan", "--json").json["replies"] == 6
+
+
+def test_a_new_edition_has_the_settings_of_the_log(command, index):
+    command("feedback", index, "--set", "days=30", "--set", "learn=at-once")
+    said = command("index", "reencode", index, "other", "-o", "new").err
+    assert "feedback and changes stay with" in said
+    assert FeedbackLog("new").settings() == FeedbackSettings(redact=True, days=30, learn="at-once")

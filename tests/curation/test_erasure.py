@@ -222,3 +222,14 @@ def test_what_was_learned_of_a_message_goes_with_it(index, tmp_path, messages):
     assert (erased.entries, erased.examples) == (1, 1)
     assert not any(MARK in str(reply.learned) for _, reply in index)
     assert holding(tmp_path) == []
+
+
+def test_deleting_all_feedback_keeps_changes_that_somebody_made(index):
+    editor = used(index)
+    edited = editor.edit(2, title="parcel")
+    before = [change.id for change in changes(log_of(index).database, None)]
+    erase(index, log_of(index))
+    assert len(log_of(index)) == 0
+    assert [change.id for change in changes(log_of(index).database, None)] == before
+    editor.undo(edited.id)
+    assert dict(index)[2].title == ""

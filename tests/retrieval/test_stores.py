@@ -36,7 +36,7 @@ from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.postgres import candidates, segments
 from rejoinder.stores.postgres.errors import named_errors
 from rejoinder.stores.postgres.store import PostgresStore
-from rejoinder.stores.store import UnreachableError
+from rejoinder.stores.store import DeniedError, UnreachableError
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, B
 from tests.retrieval.test_examples import WordEncoder
@@ -436,6 +436,7 @@ def test_a_database_that_takes_no_more_connections_is_not_said_to_be_away():
 
 def test_a_role_that_reads_may_search_and_not_change(postgres_store, caplog):
     index = Index.build(HashEncoder(), A, postgres_store)
+    FeedbackLog(postgres_store).set(days=30)
     schema = postgres_store.address.schema
     with postgres_store._connections.connected() as connection:
         connection.execute("CREATE ROLE reader LOGIN")
@@ -446,8 +447,10 @@ def test_a_role_that_reads_may_search_and_not_change(postgres_store, caplog):
         reader = Index.open(PostgresStore.at(f"{address}&index={postgres_store.address.index}"), HashEncoder())
         assert answers(reader) == answers(index)
         for change in (lambda: reader.add(B), lambda: reader.delete([0])):
-            with pytest.raises(InputError, match="this role may not do that"):
+            with pytest.raises(DeniedError, match="this role may not do that"):
                 change()
+        with pytest.raises(DeniedError, match="this role may not do that"):
+            FeedbackLog(reader.store).database.check()
         assert answers(Index.open(postgres_store, HashEncoder())) == answers(index)
         index.delete([0])  # so that there is something to compact
         reader.refresh()

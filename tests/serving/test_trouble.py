@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import shutil
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from rejoinder.serving import requests
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.jobs import Job, Lane
 from rejoinder.serving.worker.process import ComputingProcess, _answer
+from rejoinder.stores.store import DeniedError, UnreachableError
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
 
@@ -176,3 +178,37 @@ def test_files_of_the_page_are_logged_as_answered(client):
     server = client()
     assert server.get("/").status_code == 200
     assert 'route="/",status="200"} 1.0' in server.get("/metrics").text
+
+
+def fail(error):
+    def check(*_arguments, **_options):
+        raise error
+
+    return check
+
+
+@pytest.mark.parametrize(("approximate", "status"), [(None, 200), (object(), 503)])
+def test_a_server_that_searches_in_memory_is_ready_without_its_database(
+    client, answers, monkeypatch, approximate, status
+):
+    monkeypatch.setattr(answers.index.store, "check", fail(UnreachableError("it does not answer")))
+    monkeypatch.setattr(answers.index, "manifest", replace(answers.index.manifest, approximate=approximate))
+    ready = client().get("/ready")
+    assert ready.status_code == status
+    assert "it does not answer" in ready.json()["reason"]
+
+
+def test_a_server_whose_role_may_only_read_is_ready_and_says_so_to_changes(client, answers, monkeypatch):
+    denied = fail(DeniedError("this role may not do that"))
+    monkeypatch.setattr(answers.log.database, "check", denied)
+    monkeypatch.setattr(answers.log.database, "writing", denied)
+    server = client()
+    assert server.get("/ready").json() == {"status": "ready"}
+    changes = {
+        "/v1/candidates": {"candidates": ["new"]},
+        "/v1/feedback": {"messages": ["Hi!"], "offered": [0], "chosen": 0},
+        "/v1/edits": {"replace": {"position": 0, "title": "new"}},
+    }
+    for path, body in changes.items():
+        answer = server.post(path, json=body)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (403, "permission_error")

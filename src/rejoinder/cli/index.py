@@ -208,6 +208,7 @@ def add(
     from rejoinder.corpora.registry.reply_settings import parse_settings
     from rejoinder.retrieval.replacement import KnownReplies, replace_replies
     from rejoinder.stores.address import store_of
+    from rejoinder.stores.store import PATIENCE
 
     source = ReplyFile(replies, None, None, deduplicate, parse_settings(settings))
     named = named_model() or ""
@@ -217,7 +218,11 @@ def add(
     with _cluster(ray, folder, named) as cluster:
         opened = open_index(folder)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
-        with track("Encoding", total=source.total(known), unit="replies") as advance:
+        with (
+            track("Encoding", total=source.total(known), unit="replies") as advance,
+            opened.store.lock(PATIENCE),  # until a server's changes let it
+        ):
+            opened.refresh()
             before = opened.manifest
             options: dict[str, Any] = {"progress": advance, "engine": cluster}
             if replace:
@@ -296,6 +301,7 @@ def reencode(
 
     Example: rejoinder index reencode replies.index runs/new/model -o new.index
     """
+    from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval.index import Index
@@ -313,6 +319,8 @@ def reencode(
                 encoder, store, overwrite=overwrite, progress=advance, engine=cluster
             )
     report_truncated(encoder, "replies")
+    if FeedbackLog(store).take_settings(FeedbackLog(opened.store)):
+        note(f"feedback and changes stay with {folder}; the new index has the settings of its log")
     emit(describe(made, added=len(made)), as_json, describe_text)
 
 
@@ -345,6 +353,7 @@ def tune(
     from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.evaluation.tasks import sample
     from rejoinder.retrieval.index import Index
+    from rejoinder.stores.store import PATIENCE
 
     if method == "exact":
         for option, value in (("--data", data), ("--recall", recall)):
@@ -362,7 +371,11 @@ def tune(
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
-    tuned.approximate(RECALL if recall is None else recall, contexts, method=method, track=track)
+    with tuned.store.lock(PATIENCE):  # until a server's changes let it
+        tuned.refresh()
+        tuned.approximate(
+            RECALL if recall is None else recall, contexts, method=method, track=track
+        )
     emit(describe(tuned), as_json, describe_text)
 
 

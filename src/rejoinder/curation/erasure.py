@@ -16,7 +16,7 @@ class Erased:
 
     entries: int
     examples: int  # learned ones that were taken from replies
-    changes: int  # of the log in which such examples stood, or which were deleted with all entries
+    changes: int  # of the log in which such examples stood
     left: tuple[int, ...]  # positions of replies with the same examples, which somebody wrote
 
 

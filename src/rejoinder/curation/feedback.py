@@ -95,7 +95,7 @@ class Deleted:
     """What was deleted from a log."""
 
     entries: int
-    changes: int  # in which examples of these entries stood, or which were deleted with all
+    changes: int  # in which examples of these entries stood
 
 
 class FeedbackLog:
@@ -179,6 +179,13 @@ class FeedbackLog:
         self.tidy()
         return settings
 
+    def take_settings(self, other: FeedbackLog) -> bool:
+        """Take the settings of another log, unless this one has begun; return whether it did."""
+        takes = other.database.exists() and not self.database.exists()
+        if takes:
+            self.set(**asdict(other.settings()))
+        return takes
+
     def tidy(self) -> None:
         """Delete what is too old, and the oldest of too many; their bytes are overwritten.
 
@@ -217,9 +224,8 @@ class FeedbackLog:
         """Delete the entries to which all of what is given applies.
 
         Examples that were learned from them go from the log of changes too, and all answers that
-        servers share. Without any condition
-        all entries go, and all changes. Their bytes are overwritten. `before` is in seconds since
-        1970. `erasure.erase` takes them from the index, too.
+        servers share. Without any condition all entries go. Their bytes are overwritten. `before`
+        is in seconds since 1970. `erasure.erase` takes them from the index, too.
         """
         if not self.database.exists():
             return Deleted(0, 0)
@@ -229,10 +235,7 @@ class FeedbackLog:
             count = connection.execute(_DELETE, values).rowcount
             if self.database.is_shared:  # an answer does not say whose it was
                 connection.execute("DELETE FROM answer")
-            if ids is None and before is None and source is None:
-                changes = connection.execute("DELETE FROM change").rowcount
-            else:
-                changes = rewrite_states(connection, lambda reply: unlearn(reply, contexts))
+            changes = rewrite_states(connection, lambda reply: unlearn(reply, contexts))
             _drop_unused_replies(connection)
         self.database.overwrite_deleted()
         return Deleted(count, changes)

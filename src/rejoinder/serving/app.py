@@ -44,7 +44,7 @@ from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.log_database import LogError
-from rejoinder.stores.store import UnreachableError
+from rejoinder.stores.store import DeniedError, UnreachableError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -227,9 +227,12 @@ class Api:
         """Return whether requests are taken, and why not."""
         if not self._ready:
             return json_answer({"status": "closing"}, 503)
-        reason = await self.info_queue.submit(Job(Answers.trouble, None))
-        if reason is not None:
-            return json_answer({"status": "not ready", "reason": self._anonymous(reason)}, 503)
+        trouble = await self.info_queue.submit(Job(Answers.trouble, None))
+        if trouble is not None:
+            reason = self._anonymous(trouble.reason)
+            if not trouble.searches:
+                return json_answer({"status": "not ready", "reason": reason}, 503)
+            return json_answer({"status": "ready", "reason": f"it only searches: {reason}"})
         failed = self.background.trouble
         return json_answer({"status": "ready"} | ({"reason": failed} if failed else {}))
 
@@ -418,6 +421,8 @@ class Api:
             status = 429
         elif isinstance(error, BusyError | LogError | UnavailableError | UnreachableError):
             status = 503
+        elif isinstance(error, DeniedError):
+            status = 403
         elif isinstance(error, OSError):
             return _disk_answer(error)
         elif isinstance(error, ReusedKeyError):

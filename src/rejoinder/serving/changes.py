@@ -52,7 +52,7 @@ from rejoinder.serving.worker.jobs import (
 )
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.log_database import LogError
-from rejoinder.stores.store import Store
+from rejoinder.stores.store import DeniedError, Store
 
 ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | BodyName
 """A position, or the field id of a reply's payload as a text."""
@@ -367,7 +367,7 @@ class Changes:
 
     def _not_found(self, error: InputError, parameter: str | None = None) -> Any:
         """Answer a request that names what is not there; raise what has other reasons."""
-        if isinstance(error, (BusyError, LogError, ReusedKeyError)):
+        if isinstance(error, (BusyError, DeniedError, LogError, ReusedKeyError)):
             raise error
         return error_answer(404, self.anonymous(error), parameter)
 

@@ -34,6 +34,10 @@ class UnreachableError(RejoinderError, OSError):
     """What keeps an index does not answer."""
 
 
+class DeniedError(InputError):
+    """Whoever asks may not do that to an index."""
+
+
 class StaleError(InputError):
     """What was opened is no longer there, since the index has changed: `refresh` finds what is."""
 

@@ -40,7 +40,7 @@ from rejoinder.serving.worker.reports import Reports, UsageReport
 from rejoinder.stores.log_database import LogError
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.scan import all_scores
-from rejoinder.stores.store import PATIENCE, StaleError
+from rejoinder.stores.store import PATIENCE, DeniedError, StaleError, UnreachableError
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
@@ -77,6 +77,13 @@ class Question:
         return json.dumps(vars(self.options), sort_keys=True)
 
 
+class Trouble(NamedTuple):
+    """Why an index cannot be opened or its log not be written."""
+
+    reason: str
+    searches: bool = False  # whether all requests that only search are answered nevertheless
+
+
 class _Query(NamedTuple):
     row: int  # among the questions
     question: Question
@@ -111,7 +118,7 @@ class Answers:
     _stamp: object = field(default=None, init=False)  # of the store when the index was opened
     # when an index that could not be opened is tried again
     _retry_at: float = field(default=0.0, init=False)
-    _trouble: str | None = field(default=None, init=False)
+    _trouble: Trouble | None = field(default=None, init=False)
     _trouble_until: float = field(default=0.0, init=False)  # when `_trouble` is looked for again
     _reports: Reports = field(default_factory=Reports, init=False)
 
@@ -325,8 +332,8 @@ class Answers:
         }
         return [facts] * len(requests)
 
-    def trouble(self, requests: list[None]) -> list[str | None]:
-        """Return why an index cannot be opened from the disk.
+    def trouble(self, requests: list[None]) -> list[Trouble | None]:
+        """Return why an index cannot be opened from where it is kept.
 
         None if it can, with whichever model.
         """
@@ -403,18 +410,30 @@ class Answers:
             "minimum_score": None if head is None else head.minimum_score,
         }
 
-    def _find_trouble(self) -> str | None:
+    def _find_trouble(self) -> Trouble | None:
         if time.monotonic() > self._trouble_until:
-            self._trouble = None
-            try:
-                self.index.store.check()
-                self.log.database.check()
-            except InputError as error:
-                self._trouble = str(error)
-            except OSError as error:  # a server may well have an index that is read-only
-                self._trouble = None if error.errno in READ_ONLY else str(error)
+            self._trouble = self._look_for_trouble()
             self._trouble_until = time.monotonic() + RETRY
         return self._trouble or (None if self.second is None else self.second._find_trouble())
+
+    def _look_for_trouble(self) -> Trouble | None:
+        """Look whether the index can be opened and its log be written.
+
+        A server may well have an index that it may only read. While a database does not answer, an
+        exact search goes on in memory.
+        """
+        try:
+            self.index.store.check()
+            self.log.database.check()
+        except DeniedError:
+            return None
+        except UnreachableError as error:
+            return Trouble(str(error), searches=self.index.manifest.approximate is None)
+        except InputError as error:
+            return Trouble(str(error))
+        except OSError as error:
+            return None if error.errno in READ_ONLY else Trouble(str(error))
+        return None
 
     def _counted(self, vectors: FloatArray, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
         """Cut vectors into those of each request, with the tokens read.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rejoinder.errors import BusyError, InputError
 from rejoinder.patterns import search_pattern
-from rejoinder.stores.store import StaleError, UnreachableError
+from rejoinder.stores.store import DeniedError, StaleError, UnreachableError
 
 if TYPE_CHECKING:
     import psycopg
@@ -47,9 +47,9 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
     if code in _FULL:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(shown)) from None
     if code == _DENIED:
-        raise InputError(
+        raise DeniedError(
             f"{shown}: this role may not do that ({reason}); take a role that owns the index, or "
-            "`reply` and `serve` alone, which only read"
+            "only search"
         ) from None
     if code in _BUSY:
         raise BusyError(
