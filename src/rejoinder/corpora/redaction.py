@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from rejoinder.corpora.schema import Example
@@ -18,12 +18,13 @@ from rejoinder.patterns import match_pattern, search_pattern
 
 # Most texts have none of these, and are looked at once.
 _MAY_HAVE_EMAIL = search_pattern(r"@|[(\[{<] ?[Aa][Tt] ?[)\]}>]| [Dd][Oo][Tt] ")
-_MAY_HAVE_NUMBER = search_pattern(r"\d(?:[ ()./_-]{0,3}\d){5}")
+_MAY_HAVE_NUMBER = search_pattern(r"\d(?:[ ()./_\t-]{0,3}\d){5}")
 
 # The local part of an address, from its first character; an apostrophe stands between letters.
 _LOCAL = r"(?<![\w.+%&-])(?<!\w')(?:[\w.+%&-]|(?<=\w)'(?=\w))"
 _EMAIL = search_pattern(
-    rf"{_LOCAL}++ ?@ ?[\w-]++(?:\.[\w-]++)++"
+    rf"{_LOCAL}++ ?@ ?(?:[\w-]++\.)+[^\W\d_][\w-]*+"  # no price: "3 shirts @ 9.99"
+    rf"|{_LOCAL}++@\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?!\w)"
     rf"|{_LOCAL}{{1,64}}+ ?[(\[{{<] ?(?:at|@) ?[)\]}}>] ?[\w-]++"
     r"(?:(?:\.| ?[(\[{<] ?(?:dot|\.) ?[)\]}>] ?| dot )[\w-]++)++"
     rf"|{_LOCAL}{{1,64}}+ at [\w-]++(?: dot [\w-]++)++",
@@ -44,18 +45,18 @@ _IBAN_LENGTHS = {
 """Characters of an IBAN by country (ISO 13616's registry)."""
 _IBAN = search_pattern(
     rf"(?<![A-Za-z0-9])(?=((?:{'|'.join(_IBAN_LENGTHS)}) ?\d[ ._-]?\d"
-    r"(?:[ ._-]{0,2}[A-Za-z0-9]){11,30}+))[A-Za-z]",  # what follows may begin a number, too
+    r"(?:[ ._\t-]{0,2}[A-Za-z0-9]){11,30}+))[A-Za-z]",  # what follows may begin a number, too
     re.IGNORECASE,
 )
 _CARD = search_pattern(
-    r"(?<![\w/=-])(?:[2-6]\d{3}[ .-]{0,2}\d{4}[ .-]{0,2}\d{4}[ .-]{0,2}\d{1,7}"
-    r"|3\d{3}[ .-]{0,2}\d{6}[ .-]{0,2}\d{4,5})(?![\w-])"
+    r"(?<![\w/-])(?:[2-6]\d{3}[ .\t-]{0,2}\d{4}[ .\t-]{0,2}\d{4}[ .\t-]{0,2}\d{1,7}"
+    r"|3\d{3}[ .\t-]{0,2}\d{6}[ .\t-]{0,2}\d{4,5})(?![\w-])"
 )
 _OF_DEVICE = search_pattern(r"\bimei[^\w\n]{0,4}\Z", re.IGNORECASE)  # a number of Luhn's check, too
 _GAP = "[ ()./-]{0,3}"
 _PHONES = (
     # With a country code.
-    rf"\(?(?:\+ ?|\b00(?=[1-9]))\d(?:{_GAP}\d){{6,14}}+",
+    r"\(?(?:\+ ?|\b00(?=[1-9]))\d(?:[ ()./\t-]{0,3}\d){6,14}+",
     # With a leading zero, if it is not a date.
     rf"\(?0\)?(?!\d?[./-]\d{{1,2}}[./-]\d{{2,4}}(?![./-]?\d))[1-9](?:{_GAP}\d){{7,10}}",
     # Of North America: (202) 555-0143.
@@ -100,6 +101,7 @@ _THINGS = frozenset(
     encomenda bestelling factuur zamówienie faktura""".split()  # noqa: SIM905
 )
 """Words before a number by which it is of a thing, and no telephone's."""
+_OF_PERSON = search_pattern(r"\b[Mm]y (?:new |own )?number\b\D{0,8}\Z")
 _SHORT = frozenset(("ref.", "inv.", "ord.", "ser.", "art.", "no.", "nr."))  # end no sentence
 _CALLS = frozenset(
     """call called phone telephone tel telefon mobile mobil cell whatsapp fax ring dial text sms
@@ -109,15 +111,27 @@ _CALLS = frozenset(
 
 
 class _Plain(dict[int, str]):
-    """Characters by which forms are known, each for one of Unicode: digits, spaces, hyphens."""
+    """Characters by which forms are known, each for one of Unicode: digits, spaces, hyphens.
+
+    Args:
+        unseen: stands for characters that are not seen, such as a soft hyphen.
+    """
+
+    def __init__(self, unseen: str) -> None:
+        super().__init__({code: chr(code) for code in range(0x80)})
+        self._unseen = unseen
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
         category = unicodedata.category(char)
         if category == "Nd":
             plain = str(unicodedata.decimal(char))
-        elif category in ("Zs", "Cf"):
+        elif category == "Zs":
             plain = " "
+        elif category == "Cf":
+            plain = self._unseen
+        elif category == "Mn":  # an accent, which is within a word
+            plain = "_"
         elif category == "Pd" or char == "\N{MINUS SIGN}":
             plain = "-"
         else:
@@ -127,16 +141,27 @@ class _Plain(dict[int, str]):
         return plain
 
 
-_PLAIN = _Plain({code: chr(code) for code in range(0x80)})
+_IN_WORDS = _Plain(unseen="_")
+_AMONG_DIGITS = _Plain(unseen=" ")
 
 
 def redact(text: str, counts: Counter[str] | None = None) -> str:
     """Replace personal data by <email>, <iban>, <card> and <phone>; count it in `counts`."""
+    if not text.isascii() or _MAY_HAVE_EMAIL.search(text):
+        text = _replaced(text, _IN_WORDS, {"email": _emails}, counts)
+    if not text.isascii() or _MAY_HAVE_NUMBER.search(text):
+        text = _replaced(text, _AMONG_DIGITS, _NUMBERS, counts)
+    return text
+
+
+def _replaced(
+    text: str,
+    table: _Plain,
+    kinds: Mapping[str, Callable[[str], Iterator[tuple[int, int]]]],
+    counts: Counter[str] | None,
+) -> str:
     # Position by position the same text, so that what is found in it is cut out of the other.
-    plain = text if text.isascii() else text.translate(_PLAIN)
-    kinds = _NUMBERS if _MAY_HAVE_NUMBER.search(plain) else {}
-    if _MAY_HAVE_EMAIL.search(plain):
-        kinds = {"email": _emails, **kinds}
+    plain = text if text.isascii() else text.translate(table)
     for kind, find in kinds.items():
         pieces = []
         plain_pieces = []
@@ -216,6 +241,8 @@ def _phones(text: str) -> Iterator[tuple[int, int]]:
 def _is_of_thing(text: str, match: re.Match[str]) -> bool:
     """Return whether the nearest word that says what a number is of names a thing."""
     before = text[max(0, match.start() - _BEFORE) : match.start()]
+    if _OF_PERSON.search(before):
+        return False
     for word in reversed(_WORD.findall(before)):
         folded = word.casefold()
         if folded in _SHORT:

@@ -1,0 +1,51 @@
+"""Personal data as copied from other programs: accents apart, columns, invisible characters; and what only looks so."""
+
+import unicodedata
+
+import pytest
+
+from rejoinder.corpora.redaction import redact
+
+
+def apart(text):
+    return unicodedata.normalize("NFD", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        (apart("an user@münchen.de"), "an <email>"),
+        (apart("René: rené@orange.fr, merci"), apart("René: <email>, merci")),
+        (apart("anna.müller@web.de"), "<email>"),
+        ("jane.doe@exam\u200bple.com", "<email>"),
+        ("jane\u00addoe@example.com!", "<email>!"),
+        ("a name\uff20example.com", "a <email>"),
+        ("root@192.168.0.1", "<email>"),
+        ("4111\t1111\t1111\t1111", "<card>"),
+        ("card=4111111111111111", "card=<card>"),
+        ("cardno=4111 1111 1111 1111", "cardno=<card>"),
+        ("DE89\t3704\t0044\t0532\t0130\t00", "<iban>"),
+        ("+49\t30\t901820", "<phone>"),
+        ("+49 30\u200b901820", "<phone>"),
+        ("My package is late, here is my number: 202-555-0143", "My package is late, here is my number: <phone>"),
+        ("About my order: my number is 0170 1234567", "About my order: my number is <phone>"),
+    ],
+)
+def test_what_other_programs_write_is_found(text, redacted):
+    assert redact(text) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I ordered 3 shirts @ 9.99 and 2 hats @ 4.50",
+        "table for two @ 19.30",
+        "1 kg @ 2.40/kg",
+        "512\t340\t777",
+        "1\t12.50\t2026\t11",
+        "my order number is 202-555-0143",
+        apart("crème brûlée für 2"),
+    ],
+)
+def test_prices_times_columns_and_orders_stay(text):
+    assert redact(text) == text
