@@ -35,6 +35,7 @@ from rejoinder.stores.milvus import EMBEDDED, MilvusStore
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.postgres import candidates, segments
 from rejoinder.stores.postgres.errors import named_errors
+from rejoinder.stores.database import segment
 from rejoinder.stores.postgres.store import PostgresStore
 from rejoinder.stores.store import DeniedError, UnreachableError
 from tests.retrieval.conftest import HashEncoder
@@ -614,3 +615,34 @@ def test_graphs_are_made_where_processes_share_little_memory(cluster):
     index.approximate(0.9)
     assert "could not resize shared memory segment" in (cluster.folder / "log").read_text()
     assert Index.open(address, HashEncoder()).manifest.approximate is not None
+
+
+def test_replies_with_long_values_are_searched_by_graphs_and_filtered(postgres_store):
+    generator = np.random.default_rng(0)
+    pages = ["".join(chr(97 + each) for each in generator.integers(0, 26, 6_000)) for _ in range(3)]
+    replies = [Candidate(f"reply {number}", {"page": pages[number % 3]}) for number in range(300)]
+    index = Index.build(HashEncoder(), replies, postgres_store)
+    index.approximate(0.9)
+    found = Index.open(postgres_store, HashEncoder())
+    for number, page in enumerate(pages):
+        [replies] = found.search([["reply 7"]], 300, where={"page": page}, minimum_score=-9.0, distinct=False)
+        assert {reply.position % 3 for reply in replies} == {number}
+
+
+def test_what_postgresql_refuses_is_not_called_an_absent_server():
+    from psycopg import errors
+
+    with pytest.raises(InputError, match=r"PostgreSQL refuses it \(too long\), code 54000"), named_errors("postgresql:///db"):
+        raise errors.ProgramLimitExceeded("too long")
+
+
+def test_rows_of_few_filters_are_kept(postgres_store, monkeypatch):
+    monkeypatch.setattr(segment, "FILTERS", 4)
+    replies = [Candidate(f"reply {number}", {"customer": str(number)}) for number in range(300)]
+    Index.build(HashEncoder(), replies, postgres_store).approximate(0.9)
+    found = Index.open(postgres_store, HashEncoder(), verify=False)
+    for _ in range(2):
+        for number in range(0, 300, 30):
+            [[reply]] = found.search([["reply 7"]], 1, where={"customer": str(number)}, minimum_score=-9.0)
+            assert reply.position == number
+    assert max(len(each._having) for each in found._segments) <= 4

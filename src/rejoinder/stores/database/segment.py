@@ -19,6 +19,7 @@ from rejoinder.stores.scan import Array, Flags
 from rejoinder.stores.segments import Segment
 
 REMEMBERED = 4096  # rows that searches in the database have read
+FILTERS = 64  # values of fields whose rows are kept, one byte a row each
 
 
 class StoredRow(NamedTuple):
@@ -134,12 +135,18 @@ class DatabaseSegment(Segment):
         if "stored" in vars(self):
             return super().having(name, wanted)
         key = (name, *sorted(wanted))
-        if key not in self._having:
-            rows = self._find_having(name, wanted)
-            flags = np.zeros(self.record.count, dtype=bool)
-            flags[rows or []] = True
-            self._having[key] = None if rows is None else flags
-        return self._having[key]
+        kept = self._having
+        if key in kept:
+            return kept[key]
+        rows = self._find_having(name, wanted)
+        found: Flags | None = None
+        if rows is not None:
+            found = np.zeros(self.record.count, dtype=bool)
+            found[rows] = True
+        if len(kept) >= FILTERS:
+            self._having = kept = {}  # nothing is taken out: other threads may be reading it
+        kept[key] = found
+        return found
 
     def check(self, *, content: bool) -> None:
         """Refuse rows that are not what the manifest says; `content` compares all of them."""

@@ -25,7 +25,7 @@ from rejoinder.stores.database.candidates import (
 from rejoinder.stores.database.segment import StoredRow
 from rejoinder.stores.manifest import ApproximateRecord
 from rejoinder.stores.postgres.connections import Connections, pipelined
-from rejoinder.stores.postgres.segments import SegmentTable, field_key, make_own_table
+from rejoinder.stores.postgres.segments import SegmentTable, make_own_table, wanted_keys
 from rejoinder.stores.postgres.vectors import packed
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.store import UnreachableError
@@ -114,7 +114,7 @@ def _statement(question: GraphQuestion) -> tuple[sql.Composed, dict[str, Any]]:
     for number, (field, texts) in enumerate(rows.conditions or ()):
         name = f"keys{number}"
         conditions.append(sql.SQL("fields && {}").format(sql.Placeholder(name)))
-        values[name] = [field_key(field, text) for text in texts]
+        values[name] = [key for text in texts for key in wanted_keys(field, text)]
     if len(gone := left_out(rows)):
         conditions.append(sql.SQL("row != ALL({})").format(sql.Placeholder("gone")))
         values["gone"] = gone.tolist()

@@ -21,6 +21,7 @@ _BUSY = ("40001", "40P01", "55P03", "57014", "23505")
 """serialization_failure, deadlock_detected, lock_not_available, query_canceled, unique_violation"""
 _GONE = ("3F000", "42P01")  # schema, table
 _DENIED = "42501"
+_REFUSING = ("22", "54")  # classes of errors of data, and of limits
 _NO_DATABASE = "3D000"  # invalid_catalog_name
 # psycopg gives an error of connecting no code
 _NO_DATABASE_TEXT = search_pattern('database "[^"]*" does not exist')
@@ -73,6 +74,8 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
             f"{shown}: PostgreSQL takes no more connections ({reason}); end some, or raise "
             "max_connections"
         ) from None
+    if code.startswith(_REFUSING):
+        raise InputError(f"{shown}: PostgreSQL refuses it ({reason}), code {code}") from None
     raise UnreachableError(
         f"{shown}: PostgreSQL does not answer ({reason}); start it, or check host and port"
     ) from None

@@ -5,6 +5,7 @@ Small ones share a table, `added`; they are read whole, and searched in memory.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 SMALL = 256  # rows of a small segment at most
+LONGEST_KEY = 1000  # bytes; an entry of an index of PostgreSQL has 2,712 at most
 
 _decode = msgspec.json.Decoder(Line).decode
 
@@ -100,7 +102,7 @@ class SegmentTable(DatabaseSegment):
 
         query = sql.SQL("SELECT row FROM {} WHERE fields && %s").format(self._table())
         known = sql.SQL("SELECT EXISTS ({})").format(query)
-        keys = [field_key(name, text) for text in wanted]
+        keys = [key for text in wanted for key in wanted_keys(name, text)]
         with self.connections.connected() as connection:
             if connection.execute(known, ([field_key(name)],)).fetchone() == (False,):
                 return None
@@ -278,8 +280,20 @@ def fields_of(line: Line) -> list[str]:
     """Return the names of a reply's fields, and each name with each of its values."""
     found = {field_key(name) for name in line.payload}
     for name, value in line.payload.items():
-        found |= {field_key(name, text) for text in value_texts(value)}
+        found |= {_short(field_key(name, text)) for text in value_texts(value)}
     return sorted(found)
+
+
+def wanted_keys(name: str, text: str) -> list[str]:
+    """Return what may stand for a field with a value: earlier versions shortened no key."""
+    key = field_key(name, text)
+    return list(dict.fromkeys([_short(key), key]))
+
+
+def _short(key: str) -> str:
+    """Return a key, or its digest where an index of PostgreSQL would not take it."""
+    raw = key.encode()
+    return key if len(raw) <= LONGEST_KEY else f"sha256 {hashlib.sha256(raw).hexdigest()}"
 
 
 def field_key(*name_and_text: str) -> str:
