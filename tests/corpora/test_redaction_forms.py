@@ -27,6 +27,10 @@ def apart(text):
         ("DE89\t3704\t0044\t0532\t0130\t00", "<iban>"),
         ("+49\t30\t901820", "<phone>"),
         ("+49 30\u200b901820", "<phone>"),
+        ("नमस्ते@उदाहरण.भारत", "<email>"),
+        (apart("a@b.café, café"), apart("<email>, café")),
+        ("\u2068a@b.org\u2069 \u200ea@b.org\u200e", "\u2068<email>\u2069 \u200e<email>\u200e"),
+        ("\u2764\ufe0fa@b.org \u260e\ufe0f+49 30 901820", "\u2764\ufe0f<email> \u260e\ufe0f<phone>"),
         ("My package is late, here is my number: 202-555-0143", "My package is late, here is my number: <phone>"),
         ("About my order: my number is 0170 1234567", "About my order: my number is <phone>"),
     ],
@@ -45,6 +49,7 @@ def test_what_other_programs_write_is_found(text, redacted):
         "1\t12.50\t2026\t11",
         "my order number is 202-555-0143",
         apart("crème brûlée für 2"),
+        apart("référence 2025550143"),
     ],
 )
 def test_prices_times_columns_and_orders_stay(text):

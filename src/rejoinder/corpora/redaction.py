@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from rejoinder.corpora.schema import Example
 from rejoinder.patterns import match_pattern, search_pattern
@@ -111,27 +112,15 @@ _CALLS = frozenset(
 
 
 class _Plain(dict[int, str]):
-    """Characters by which forms are known, each for one of Unicode: digits, spaces, hyphens.
-
-    Args:
-        unseen: stands for characters that are not seen, such as a soft hyphen.
-    """
-
-    def __init__(self, unseen: str) -> None:
-        super().__init__({code: chr(code) for code in range(0x80)})
-        self._unseen = unseen
+    """Characters by which forms are known, each for one of Unicode: digits, spaces, hyphens."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
         category = unicodedata.category(char)
         if category == "Nd":
             plain = str(unicodedata.decimal(char))
-        elif category == "Zs":
+        elif category in ("Zs", "Cf"):
             plain = " "
-        elif category == "Cf":
-            plain = self._unseen
-        elif category == "Mn":  # an accent, which is within a word
-            plain = "_"
         elif category == "Pd" or char == "\N{MINUS SIGN}":
             plain = "-"
         else:
@@ -141,27 +130,18 @@ class _Plain(dict[int, str]):
         return plain
 
 
-_IN_WORDS = _Plain(unseen="_")
-_AMONG_DIGITS = _Plain(unseen=" ")
+_PLAIN = _Plain({code: chr(code) for code in range(0x80)})
+_ACCENTS = ("Mn", "Mc")  # characters of their own behind a letter, and vowels of Indian scripts
+_UNSEEN = "Cf"  # soft hyphens, joiners, marks of direction
 
 
 def redact(text: str, counts: Counter[str] | None = None) -> str:
     """Replace personal data by <email>, <iban>, <card> and <phone>; count it in `counts`."""
-    if not text.isascii() or _MAY_HAVE_EMAIL.search(text):
-        text = _replaced(text, _IN_WORDS, {"email": _emails}, counts)
-    if not text.isascii() or _MAY_HAVE_NUMBER.search(text):
-        text = _replaced(text, _AMONG_DIGITS, _NUMBERS, counts)
-    return text
-
-
-def _replaced(
-    text: str,
-    table: _Plain,
-    kinds: Mapping[str, Callable[[str], Iterator[tuple[int, int]]]],
-    counts: Counter[str] | None,
-) -> str:
     # Position by position the same text, so that what is found in it is cut out of the other.
-    plain = text if text.isascii() else text.translate(table)
+    plain = text if text.isascii() else text.translate(_PLAIN)
+    kinds = _NUMBERS if _MAY_HAVE_NUMBER.search(plain) else {}
+    if _MAY_HAVE_EMAIL.search(plain):
+        kinds = {"email": partial(_emails, text), **kinds}
     for kind, find in kinds.items():
         pieces = []
         plain_pieces = []
@@ -189,8 +169,18 @@ def redact_example(example: Example) -> Example:
     )
 
 
-def _emails(text: str) -> Iterator[tuple[int, int]]:
-    return (match.span() for match in _EMAIL.finditer(text))
+def _emails(text: str, plain: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of addresses, which are read without accents and unseen characters."""
+    if text.isascii():
+        yield from (match.span() for match in _EMAIL.finditer(plain))
+        return
+    left_out = (*_ACCENTS, _UNSEEN)
+    places = [at for at, char in enumerate(text) if unicodedata.category(char) not in left_out]
+    for match in _EMAIL.finditer("".join(plain[at] for at in places)):
+        end = places[match.end() - 1] + 1
+        while end < len(text) and unicodedata.category(text[end]) in _ACCENTS:
+            end += 1
+        yield places[match.start()], end
 
 
 def _ibans(text: str) -> Iterator[tuple[int, int]]:
@@ -240,7 +230,7 @@ def _phones(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_of_thing(text: str, match: re.Match[str]) -> bool:
     """Return whether the nearest word that says what a number is of names a thing."""
-    before = text[max(0, match.start() - _BEFORE) : match.start()]
+    before = unicodedata.normalize("NFC", text[max(0, match.start() - _BEFORE) : match.start()])
     if _OF_PERSON.search(before):
         return False
     for word in reversed(_WORD.findall(before)):
