@@ -23,12 +23,13 @@ _MAY_HAVE_NUMBER = search_pattern(r"\d(?:[ ()./_\t-]{0,3}\d){5}")
 
 # The local part of an address, from its first character; an apostrophe stands between letters.
 _LOCAL = r"(?<![\w.+%&-])(?<!\w')(?:[\w.+%&-]|(?<=\w)'(?=\w))"
+_TOP = r"[^\W\d_][\w-]*+"  # of a domain; no price: "3 shirts @ 9.99"
 _EMAIL = search_pattern(
-    rf"{_LOCAL}++ ?@ ?(?:[\w-]++\.)+[^\W\d_][\w-]*+"  # no price: "3 shirts @ 9.99"
+    rf"{_LOCAL}++ ?@ ?(?:[\w-]++\.)+{_TOP}"
     rf"|{_LOCAL}++@\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?!\w)"
-    rf"|{_LOCAL}{{1,64}}+ ?[(\[{{<] ?(?:at|@) ?[)\]}}>] ?[\w-]++"
-    r"(?:(?:\.| ?[(\[{<] ?(?:dot|\.) ?[)\]}>] ?| dot )[\w-]++)++"
-    rf"|{_LOCAL}{{1,64}}+ at [\w-]++(?: dot [\w-]++)++",
+    rf"|{_LOCAL}{{1,64}}+ ?[(\[{{<] ?(?:at|@) ?[)\]}}>] ?"
+    rf"(?:[\w-]++(?:\.| ?[(\[{{<] ?(?:dot|\.) ?[)\]}}>] ?| dot ))+{_TOP}"
+    rf"|{_LOCAL}{{1,64}}+ at (?:[\w-]++ dot )+{_TOP}",
     re.IGNORECASE,
 )
 _IBAN_LENGTHS = {
