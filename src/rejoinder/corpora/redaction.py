@@ -50,15 +50,27 @@ _IBAN = search_pattern(
     r"(?:[ ._\t-]{0,2}[A-Za-z0-9]){11,30}+))[A-Za-z]",  # what follows may begin a number, too
     re.IGNORECASE,
 )
+# Parameters of an address or a form whose value is a card's number, while others may be of things.
+_CARD_IS = "".join(
+    rf"|(?<=card{name}=)" for name in ("", "no", "nr", "num", "number", "_no", "_number", "-number")
+)
 _CARD = search_pattern(
-    r"(?<![\w/-])(?:[2-6]\d{3}[ .\t-]{0,2}\d{4}[ .\t-]{0,2}\d{4}[ .\t-]{0,2}\d{1,7}"
-    r"|3\d{3}[ .\t-]{0,2}\d{6}[ .\t-]{0,2}\d{4,5})(?![\w-])"
+    rf"(?=[2-6])(?:(?<![\w/=-]){_CARD_IS})(?:"
+    r"[2-6]\d{3}[ .-]{0,2}\d{4}[ .-]{0,2}\d{4}[ .-]{0,2}\d{1,7}"
+    r"|3\d{3}[ .-]{0,2}\d{6}[ .-]{0,2}\d{4,5}"
+    # In columns: of issuers of cards, and not among other columns of four digits.
+    r"|(?<!\b\d{4}\t)(?:[46]\d|5[1-5]|2[2-7])\d\d(?:\t\d{4}){3}(?!\t\d{4}\b)"
+    r"|3[47]\d\d\t\d{6}\t\d{5}"
+    r")(?![\w-])",
+    re.IGNORECASE,
 )
 _OF_DEVICE = search_pattern(r"\bimei[^\w\n]{0,4}\Z", re.IGNORECASE)  # a number of Luhn's check, too
 _GAP = "[ ()./-]{0,3}"
 _PHONES = (
     # With a country code.
-    r"\(?(?:\+ ?|\b00(?=[1-9]))\d(?:[ ()./\t-]{0,3}\d){6,14}+",
+    rf"\(?(?:\+ ?|\b00(?=[1-9]))\d(?:{_GAP}\d){{6,14}}+",
+    # In columns, and not among other columns of numbers.
+    r"(?<!\d\t)\+(?=(?:\t?\d){9,15}+(?!\d))(?:[17]|[2-9]\d\d?)(?:\t\d{2,10}){2,4}(?!\t[+\d])",
     # With a leading zero, if it is not a date.
     rf"\(?0\)?(?!\d?[./-]\d{{1,2}}[./-]\d{{2,4}}(?![./-]?\d))[1-9](?:{_GAP}\d){{7,10}}",
     # Of North America: (202) 555-0143.
