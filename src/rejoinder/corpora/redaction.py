@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from rejoinder.corpora.schema import Example
 from rejoinder.patterns import match_pattern, search_pattern
@@ -22,12 +23,13 @@ _MAY_HAVE_NUMBER = search_pattern(r"\d(?:[ ()./_\t-]{0,3}\d){5}")
 
 # The local part of an address, from its first character; an apostrophe stands between letters.
 _LOCAL = r"(?<![\w.+%&-])(?<!\w')(?:[\w.+%&-]|(?<=\w)'(?=\w))"
+_TOP = r"[^\W\d_][\w-]*+"  # of a domain; no price: "3 shirts @ 9.99"
 _EMAIL = search_pattern(
-    rf"{_LOCAL}++ ?@ ?(?:[\w-]++\.)+[^\W\d_][\w-]*+"  # no price: "3 shirts @ 9.99"
+    rf"{_LOCAL}++ ?@ ?(?:[\w-]++\.)+{_TOP}"
     rf"|{_LOCAL}++@\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?!\w)"
-    rf"|{_LOCAL}{{1,64}}+ ?[(\[{{<] ?(?:at|@) ?[)\]}}>] ?[\w-]++"
-    r"(?:(?:\.| ?[(\[{<] ?(?:dot|\.) ?[)\]}>] ?| dot )[\w-]++)++"
-    rf"|{_LOCAL}{{1,64}}+ at [\w-]++(?: dot [\w-]++)++",
+    rf"|{_LOCAL}{{1,64}}+ ?[(\[{{<] ?(?:at|@) ?[)\]}}>] ?"
+    rf"(?:[\w-]++(?:\.| ?[(\[{{<] ?(?:dot|\.) ?[)\]}}>] ?| dot ))+{_TOP}"
+    rf"|{_LOCAL}{{1,64}}+ at (?:[\w-]++ dot )+{_TOP}",
     re.IGNORECASE,
 )
 _IBAN_LENGTHS = {
@@ -48,15 +50,27 @@ _IBAN = search_pattern(
     r"(?:[ ._\t-]{0,2}[A-Za-z0-9]){11,30}+))[A-Za-z]",  # what follows may begin a number, too
     re.IGNORECASE,
 )
+# Parameters of an address or a form whose value is a card's number, while others may be of things.
+_CARD_IS = "".join(
+    rf"|(?<=card{name}=)" for name in ("", "no", "nr", "num", "number", "_no", "_number", "-number")
+)
 _CARD = search_pattern(
-    r"(?<![\w/-])(?:[2-6]\d{3}[ .\t-]{0,2}\d{4}[ .\t-]{0,2}\d{4}[ .\t-]{0,2}\d{1,7}"
-    r"|3\d{3}[ .\t-]{0,2}\d{6}[ .\t-]{0,2}\d{4,5})(?![\w-])"
+    rf"(?=[2-6])(?:(?<![\w/=-]){_CARD_IS})(?:"
+    r"[2-6]\d{3}[ .-]{0,2}\d{4}[ .-]{0,2}\d{4}[ .-]{0,2}\d{1,7}"
+    r"|3\d{3}[ .-]{0,2}\d{6}[ .-]{0,2}\d{4,5}"
+    # In columns: of issuers of cards, and not among other columns of four digits.
+    r"|(?<!\b\d{4}\t)(?:[46]\d|5[1-5]|2[2-7])\d\d(?:\t\d{4}){3}(?!\t\d{4}\b)"
+    r"|3[47]\d\d\t\d{6}\t\d{5}"
+    r")(?![\w-])",
+    re.IGNORECASE,
 )
 _OF_DEVICE = search_pattern(r"\bimei[^\w\n]{0,4}\Z", re.IGNORECASE)  # a number of Luhn's check, too
 _GAP = "[ ()./-]{0,3}"
 _PHONES = (
     # With a country code.
-    r"\(?(?:\+ ?|\b00(?=[1-9]))\d(?:[ ()./\t-]{0,3}\d){6,14}+",
+    rf"\(?(?:\+ ?|\b00(?=[1-9]))\d(?:{_GAP}\d){{6,14}}+",
+    # In columns, and not among other columns of numbers.
+    r"(?<!\d\t)\+(?=(?:\t?\d){9,15}+(?!\d))(?:[17]|[2-9]\d\d?)(?:\t\d{2,10}){2,4}(?!\t[+\d])",
     # With a leading zero, if it is not a date.
     rf"\(?0\)?(?!\d?[./-]\d{{1,2}}[./-]\d{{2,4}}(?![./-]?\d))[1-9](?:{_GAP}\d){{7,10}}",
     # Of North America: (202) 555-0143.
@@ -111,27 +125,15 @@ _CALLS = frozenset(
 
 
 class _Plain(dict[int, str]):
-    """Characters by which forms are known, each for one of Unicode: digits, spaces, hyphens.
-
-    Args:
-        unseen: stands for characters that are not seen, such as a soft hyphen.
-    """
-
-    def __init__(self, unseen: str) -> None:
-        super().__init__({code: chr(code) for code in range(0x80)})
-        self._unseen = unseen
+    """Characters by which forms are known, each for one of Unicode: digits, spaces, hyphens."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
         category = unicodedata.category(char)
         if category == "Nd":
             plain = str(unicodedata.decimal(char))
-        elif category == "Zs":
+        elif category in ("Zs", "Cf"):
             plain = " "
-        elif category == "Cf":
-            plain = self._unseen
-        elif category == "Mn":  # an accent, which is within a word
-            plain = "_"
         elif category == "Pd" or char == "\N{MINUS SIGN}":
             plain = "-"
         else:
@@ -141,27 +143,18 @@ class _Plain(dict[int, str]):
         return plain
 
 
-_IN_WORDS = _Plain(unseen="_")
-_AMONG_DIGITS = _Plain(unseen=" ")
+_PLAIN = _Plain({code: chr(code) for code in range(0x80)})
+_ACCENTS = ("Mn", "Mc")  # characters of their own behind a letter, and vowels of Indian scripts
+_UNSEEN = "Cf"  # soft hyphens, joiners, marks of direction
 
 
 def redact(text: str, counts: Counter[str] | None = None) -> str:
     """Replace personal data by <email>, <iban>, <card> and <phone>; count it in `counts`."""
-    if not text.isascii() or _MAY_HAVE_EMAIL.search(text):
-        text = _replaced(text, _IN_WORDS, {"email": _emails}, counts)
-    if not text.isascii() or _MAY_HAVE_NUMBER.search(text):
-        text = _replaced(text, _AMONG_DIGITS, _NUMBERS, counts)
-    return text
-
-
-def _replaced(
-    text: str,
-    table: _Plain,
-    kinds: Mapping[str, Callable[[str], Iterator[tuple[int, int]]]],
-    counts: Counter[str] | None,
-) -> str:
     # Position by position the same text, so that what is found in it is cut out of the other.
-    plain = text if text.isascii() else text.translate(table)
+    plain = text if text.isascii() else text.translate(_PLAIN)
+    kinds = _NUMBERS if _MAY_HAVE_NUMBER.search(plain) else {}
+    if _MAY_HAVE_EMAIL.search(plain):
+        kinds = {"email": partial(_emails, text), **kinds}
     for kind, find in kinds.items():
         pieces = []
         plain_pieces = []
@@ -189,8 +182,18 @@ def redact_example(example: Example) -> Example:
     )
 
 
-def _emails(text: str) -> Iterator[tuple[int, int]]:
-    return (match.span() for match in _EMAIL.finditer(text))
+def _emails(text: str, plain: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of addresses, which are read without accents and unseen characters."""
+    if text.isascii():
+        yield from (match.span() for match in _EMAIL.finditer(plain))
+        return
+    left_out = (*_ACCENTS, _UNSEEN)
+    places = [at for at, char in enumerate(text) if unicodedata.category(char) not in left_out]
+    for match in _EMAIL.finditer("".join(plain[at] for at in places)):
+        end = places[match.end() - 1] + 1
+        while end < len(text) and unicodedata.category(text[end]) in _ACCENTS:
+            end += 1
+        yield places[match.start()], end
 
 
 def _ibans(text: str) -> Iterator[tuple[int, int]]:
@@ -240,7 +243,7 @@ def _phones(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_of_thing(text: str, match: re.Match[str]) -> bool:
     """Return whether the nearest word that says what a number is of names a thing."""
-    before = text[max(0, match.start() - _BEFORE) : match.start()]
+    before = unicodedata.normalize("NFC", text[max(0, match.start() - _BEFORE) : match.start()])
     if _OF_PERSON.search(before):
         return False
     for word in reversed(_WORD.findall(before)):
