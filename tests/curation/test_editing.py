@@ -241,3 +241,13 @@ def test_changes_of_an_index_read_examples_as_building_does(index):
     assert dict(index)[3].text == "It left us."
     index.fit({1: Candidate("Refunds.", examples=["how long"])})
     assert dict(index)[1].examples == (("how long",),)
+
+
+def test_the_title_of_a_table_is_edited_in_both_places(editor, index):
+    [added] = editor.add([[Candidate("new", {"title": "delivery", "team": "a"}, "delivery")]])
+    editor.edit(4, title="shipping")
+    assert dict(index)[4].payload == {"title": "shipping", "team": "a"}
+    editor.edit(4, payload={"title": "own"})
+    editor.edit(4, title="other")
+    assert dict(index)[4].payload == {"title": "own"}
+    assert added.after[4].payload["title"] == "delivery"

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from rejoinder.retrieval.index import Index
-from rejoinder.serving import requests
+from rejoinder.serving import latest, requests
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.jobs import Job, Lane
 from rejoinder.serving.worker.process import ComputingProcess, _answer
@@ -212,3 +212,38 @@ def test_a_server_whose_role_may_only_read_is_ready_and_says_so_to_changes(clien
     for path, body in changes.items():
         answer = server.post(path, json=body)
         assert (answer.status_code, answer.json()["error"]["type"]) == (403, "permission_error")
+
+
+def test_a_store_that_hangs_holds_up_neither_probes_nor_metrics(answers, monkeypatch):
+    """A probe of Kubernetes waits for one second."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(latest, "MOMENT", 0.05)
+
+    async def run():
+        async with running(answers) as (client, _):
+            told = [(await client.get("/ready")).json()]
+            monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
+            monkeypatch.setattr(answers, "_condition_until", 0.0)
+            monkeypatch.setattr(answers.index.store, "check", lambda: goes_on.wait(60))
+            for _ in range(3):
+                ready = await client.get("/ready")
+                told.append((ready.status_code, ready.json()["reason"]))
+            assert "rejoinder_candidates{" in (await client.get("/metrics")).text
+            found = await client.post("/v1/replies", json={"messages": [TEXTS[3]], "k": 1})
+            assert found.json()["replies"][0]["text"] == TEXTS[3]
+            goes_on.set()
+            while (last := (await client.get("/ready")).json()) != {"status": "ready"}:
+                await asyncio.sleep(0.01)
+            return [*told, last]
+
+    well, *hung, last = asyncio.run(run())
+    assert well == last == {"status": "ready"}
+    assert hung == [(200, "it only searches: the index takes long to answer")] * 3
+
+
+def test_metrics_are_told_where_the_index_cannot_be_asked(client, answers, monkeypatch):
+    server = client()
+    monkeypatch.setattr(answers, "_latest", fail(UnreachableError("it does not answer")))
+    told = server.get("/metrics")
+    assert told.status_code == 200
+    assert f"}} {len(TEXTS)}.0" in told.text

@@ -66,6 +66,8 @@ class Editor:
             learned = tuple(each for each in old.learned if each in wanted)
             own = tuple(each for each in wanted if each not in learned)
             fields = {**fields, "examples": own, "learned": learned}
+        if "title" in fields and "payload" not in fields and old.payload.get("title") == old.title:
+            fields["payload"] = {**old.payload, "title": fields["title"]}  # a column of its table
         new = replace(old, **fields)
         if not new.text.strip():
             raise InputError("a reply needs a text; retire it instead")

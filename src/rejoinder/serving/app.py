@@ -20,7 +20,7 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.curation.tickets import ReusedKeyError
-from rejoinder.errors import BusyError, InputError, MissingExtraError
+from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import requests, responses
 from rejoinder.serving.background import Background
@@ -36,10 +36,11 @@ from rejoinder.serving.changes import (
 from rejoinder.serving.error_schema import describe_errors
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
 from rejoinder.serving.imitated import document_text
+from rejoinder.serving.latest import Latest
 from rejoinder.serving.recent_answers import RecentAnswers, recent_answer
 from rejoinder.serving.responses import Metrics, json_answer, plain_response
 from rejoinder.serving.retries import PACE
-from rejoinder.serving.worker.answers import READ_ONLY, Answers, Question
+from rejoinder.serving.worker.answers import READ_ONLY, Answers, Condition, Question
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
 from rejoinder.serving.worker.sources import Sources
@@ -176,6 +177,8 @@ class Api:
     info_queue: Batcher
     report_queue: Batcher
     facts: dict[str, Any]  # see `Answers.facts`, when index and models were opened
+    told: Latest[dict[str, Any]]  # the same, as it was last told
+    condition: Latest[Condition]
 
     def __init__(self, settings: ServerSettings, worker: Worker) -> None:
         self.settings = settings
@@ -201,6 +204,8 @@ class Api:
             self.report_queue = Batcher(functools.partial(run, Lane.REPORT), queue=queue)
             self.changes.open(worker, queue)
             self.facts = await self._facts()
+            self.told = Latest(self._facts, self.facts)
+            self.condition = Latest(self._condition, Condition())
             if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._on_sighup)
             self._ready = True
@@ -227,10 +232,11 @@ class Api:
         """Return whether requests are taken, and why not."""
         if not self._ready:
             return json_answer({"status": "closing"}, 503)
-        trouble = await self.info_queue.submit(Job(Answers.trouble, None))
+        is_told = await self.condition.refresh()
+        trouble = self.condition.value.trouble if is_told else "the index takes long to answer"
         if trouble is not None:
-            reason = self._anonymous(trouble.reason)
-            if not trouble.searches:
+            reason = self._anonymous(trouble)
+            if not self.condition.value.searches:
                 return json_answer({"status": "not ready", "reason": reason}, 503)
             return json_answer({"status": "ready", "reason": f"it only searches: {reason}"})
         failed = self.background.trouble
@@ -238,7 +244,9 @@ class Api:
 
     async def metrics_text(self) -> Any:
         """Return metrics in Prometheus text format."""
-        first = (await self._facts())["first"]
+        with contextlib.suppress(RejoinderError, OSError):  # what was known goes on being told
+            await self.told.refresh()
+        first = self.told.value["first"]
         text = self.metrics.text(first["index"], first["model"], first["candidates"])
         return plain_response()(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -388,6 +396,10 @@ class Api:
     async def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = await self.info_queue.submit(Job(Answers.facts, None))
         return facts
+
+    async def _condition(self) -> Condition:
+        found: Condition = await self.info_queue.submit(Job(Answers.condition, None))
+        return found
 
     def _on_sighup(self) -> None:
         async def again() -> None:

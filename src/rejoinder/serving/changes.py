@@ -388,7 +388,7 @@ class Changes:
     async def _tidy(self) -> None:
         """Delete old entries of the logs every hour, even if no feedback comes."""
         while True:
-            with contextlib.suppress(OverloadedError, BusyError):
+            with contextlib.suppress(OverloadedError, BusyError, DeniedError):
                 await self.feedback_queue.submit(Job(edits.tidy, None))
             await asyncio.sleep(TIDYING_PAUSE)
 

@@ -77,10 +77,10 @@ class Question:
         return json.dumps(vars(self.options), sort_keys=True)
 
 
-class Trouble(NamedTuple):
-    """Why an index cannot be opened or its log not be written."""
+class Condition(NamedTuple):
+    """Whether an index can be opened and its log be written."""
 
-    reason: str
+    trouble: str | None = None  # why not
     searches: bool = False  # whether all requests that only search are answered nevertheless
 
 
@@ -118,8 +118,8 @@ class Answers:
     _stamp: object = field(default=None, init=False)  # of the store when the index was opened
     # when an index that could not be opened is tried again
     _retry_at: float = field(default=0.0, init=False)
-    _trouble: Trouble | None = field(default=None, init=False)
-    _trouble_until: float = field(default=0.0, init=False)  # when `_trouble` is looked for again
+    _condition: Condition = field(default=Condition(), init=False)
+    _condition_until: float = field(default=0.0, init=False)  # when it is looked at again
     _reports: Reports = field(default_factory=Reports, init=False)
 
     def __post_init__(self) -> None:
@@ -332,12 +332,9 @@ class Answers:
         }
         return [facts] * len(requests)
 
-    def trouble(self, requests: list[None]) -> list[Trouble | None]:
-        """Return why an index cannot be opened from where it is kept.
-
-        None if it can, with whichever model.
-        """
-        return [self._find_trouble()] * len(requests)
+    def condition(self, requests: list[None]) -> list[Condition]:
+        """Return whether the indexes can be opened from where they are kept, by any model."""
+        return [self._latest_condition()] * len(requests)
 
     def report(self, requests: list[None]) -> list[UsageReport]:
         """Return the report on the use of the index."""
@@ -410,30 +407,35 @@ class Answers:
             "minimum_score": None if head is None else head.minimum_score,
         }
 
-    def _find_trouble(self) -> Trouble | None:
-        if time.monotonic() > self._trouble_until:
-            self._trouble = self._look_for_trouble()
-            self._trouble_until = time.monotonic() + RETRY
-        return self._trouble or (None if self.second is None else self.second._find_trouble())
+    def _latest_condition(self) -> Condition:
+        if time.monotonic() > self._condition_until:
+            self._condition = self._find_condition()
+            self._condition_until = time.monotonic() + RETRY
+        if self.second is None or self._condition.trouble is not None:
+            return self._condition
+        second = self.second._latest_condition()
+        return second._replace(searches=second.searches and self._condition.searches)
 
-    def _look_for_trouble(self) -> Trouble | None:
+    def _find_condition(self) -> Condition:
         """Look whether the index can be opened and its log be written.
 
         A server may well have an index that it may only read. While a database does not answer, an
         exact search goes on in memory.
         """
+        searches = self.index.manifest.approximate is None
         try:
             self.index.store.check()
             self.log.database.check()
         except DeniedError:
-            return None
+            pass
         except UnreachableError as error:
-            return Trouble(str(error), searches=self.index.manifest.approximate is None)
+            return Condition(str(error), searches)
         except InputError as error:
-            return Trouble(str(error))
+            return Condition(str(error))
         except OSError as error:
-            return None if error.errno in READ_ONLY else Trouble(str(error))
-        return None
+            if error.errno not in READ_ONLY:
+                return Condition(str(error))
+        return Condition(None, searches)
 
     def _counted(self, vectors: FloatArray, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
         """Cut vectors into those of each request, with the tokens read.
