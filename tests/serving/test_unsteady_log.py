@@ -232,6 +232,7 @@ def test_a_manifest_that_cannot_be_replaced_is_no_change(server, sources, monkey
 
 def test_a_backup_that_locks_the_log_lets_nothing_be_changed(server, sources, monkeypatch):
     monkeypatch.setattr(log_file, "TIMEOUT", 0.05)
+    monkeypatch.setattr(log_file, "_CHECK_TIMEOUT", 0.05)
     log = FeedbackLog(sources.index)
     before = state(sources.index)
     # the open connection has waited ten seconds for others since it was opened

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-MOMENT = 0.5  # seconds; probes of Kubernetes wait for 1
+MOMENT = 0.8  # seconds; probes of Kubernetes wait for 1
 
 
 class Latest(Generic[T]):

@@ -19,7 +19,7 @@ from rejoinder.stores.log_database import TIMEOUT, LogDatabase, LogError
 SUFFIX = ".feedback.db"
 FORMAT = 2
 """1 had no requests, and its first edition no changes."""
-_CHECK_TIMEOUT = 1.0  # seconds for which `check` waits
+_CHECK_TIMEOUT = 0.3  # seconds for which `check` waits
 _PAUSE = 0.02
 _APPLICATION = 0x52454A4F  # "REJO": SQLite's application_id
 _ERROR_NUMBERS = {  # of the operating system, by the beginnings of SQLite's names

@@ -199,10 +199,10 @@ def _without_signatures(lines: list[str]) -> list[str]:
         line = lines[number]
         if line == DELIMITER and number > last_asked:
             break
-        may_sign = _may_sign(line, above, first)
-        is_closed = may_sign or is_closing(line)
+        is_closed = line in _DASHES or is_closing(line)
+        may_sign = is_closed and _may_sign(line, above, first)
         end = _signature_end(lines, said, added, number) if is_closed else number
-        if not may_sign and end < len(lines):
+        if not may_sign and (end < len(lines) or line in _DASHES):
             end = number
         if end == number or not may_sign:  # thanks stay that are all of a mail but its names
             kept.append(line)
@@ -228,13 +228,13 @@ def _said_lines(lines: list[str]) -> list[bool]:
 
 
 def _may_sign(line: str, above: int, first: int) -> bool:
-    """Return whether a signature may stand below a line.
+    """Return whether a signature may stand below a line that closes a mail.
 
     Thanks are no closing where nothing but a salutation stands above them.
     """
     if line in _DASHES:
         return above > 0 or line.startswith("--")
-    return is_closing(line) and (above > first or not says_thanks(line))
+    return above > first or not says_thanks(line)
 
 
 def _signature_end(lines: list[str], said: list[bool], added: list[bool], start: int) -> int:
