@@ -138,8 +138,9 @@ def changes(log: LogDatabase, limit: int | None = SHOWN, *, token: str = "") -> 
     most = "" if limit is None else " LIMIT :limit"
     values = {"token": token, "limit": limit}
     states = f"SELECT id, time, kind, before, after {_MADE} ORDER BY id DESC{most}"
-    undone = _undone(log, 0, token)
-    return [_change(row, undone) for row in log.rows(states, values)]
+    rows = log.rows(states, values)
+    undone = _undone(log, rows[-1][0], token) if rows else ()
+    return [_change(row, undone) for row in rows]
 
 
 def find_change(log: LogDatabase, number: int, *, token: str = "") -> Change | None:
@@ -152,6 +153,7 @@ def find_change(log: LogDatabase, number: int, *, token: str = "") -> Change | N
 def _undone(log: LogDatabase, first: int, token: str) -> set[int]:
     """Return which changes from a number on are undone: of each some undoing is not undone.
 
+    Undoings have higher numbers than what they undo.
     The column says so of changes whose undoing an earlier version did not link to them.
     """
     links = f"SELECT id, undoes, undone {_MADE} AND id >= :first ORDER BY id DESC"

@@ -28,6 +28,7 @@ class Latest(Generic[T]):
         await asyncio.wait({asked}, timeout=MOMENT)
         if not asked.done():
             return False
-        self._asked = None
+        if self._asked is asked:  # others may have waited for the same one
+            self._asked = None
         self.value = asked.result()
         return True

@@ -110,8 +110,8 @@ class Answers:
     log: FeedbackLog = field(init=False)
     shared: SharedAnswers = field(init=False)
     _recorder: Recorder = field(init=False)
-    _ahead: Recorder = field(init=False)  # of the index as no search has seen it yet
-    _ahead_stamp: object = field(default=None, init=False)
+    # of the index as no search has seen it yet, and its stamp
+    _ahead: tuple[object, Recorder] | None = field(default=None, init=False)
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
     _is_outdated: bool = field(default=False, init=False)  # whether that is of earlier replies
     _stamps: Stamps = field(init=False)
@@ -165,6 +165,7 @@ class Answers:
             return
         self._stamp = stamp
         self._calibrated = None
+        self._ahead = None
 
     def replies(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
         """Encode all conversations together, and search once for questions with equal options."""
@@ -317,10 +318,11 @@ class Answers:
         stamp = self._stamps.latest()
         if stamp == self._stamp:
             return self._recorder
-        if stamp != self._ahead_stamp:
-            self._ahead = Recorder(self._latest(), self.log)
-            self._ahead_stamp = stamp
-        return self._ahead
+        ahead = self._ahead
+        if ahead is None or ahead[0] != stamp:
+            ahead = (stamp, Recorder(self._latest(), self.log))
+            self._ahead = ahead
+        return ahead[1]
 
     def facts(self, requests: list[None]) -> list[dict[str, Any]]:
         """Return what the server has."""
