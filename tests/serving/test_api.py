@@ -417,6 +417,29 @@ def test_errors_teach_in_one_form(client, path, body, status, said):
     assert found["request_id"] == answer.headers["x-request-id"]
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/v1/candidates?offset=5", "there is no parameter 'offset' here, only first, limit"),
+        ("/v1/edits?limit=1&first=2", "there is no parameter 'first' here, only limit"),
+        ("/v1/report?format=html", "there is no parameter 'format' here, only form"),
+    ],
+)
+def test_an_unknown_parameter_is_refused_where_there_are_any(client, path, said):
+    answer = client().get(path)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (422, said)
+
+
+def test_parameters_of_other_services_are_taken_where_there_are_none(client):
+    assert client().get("/v1/models?page_size=20").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/"])
+def test_monitors_may_ask_with_head(client, path):
+    answer = client().head(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, client().get(path).headers["content-type"])
+
+
 def test_notes_say_how_a_message_was_read_and_are_counted(client):
     server = client()
     message = "> Hi!\n\nWho is Reply? When is reply seven meant? \nwanderfull replyy\n-- \nKim"

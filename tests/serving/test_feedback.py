@@ -246,10 +246,14 @@ def test_a_background_task_that_fails_is_counted_shown_and_started_again(answers
             else:
                 pytest.fail("nothing was learned")
             ready = await client.get("/ready")
-            return ready.status_code, ready.json()["reason"], (await client.get("/metrics")).text
+            monkeypatch.setattr("rejoinder.serving.background.RECENT", 0.0)
+            later = await client.get("/ready")
+            metrics = (await client.get("/metrics")).text
+            return ready.status_code, ready.json()["reason"], later.json(), metrics
 
-    status, reason, metrics = asyncio.run(run())
+    status, reason, later, metrics = asyncio.run(run())
     assert (status, reason) == (200, "learning failed 2 times, at last by ProgrammingError")
+    assert later == {"status": "ready"}  # it has not failed again
     assert 'rejoinder_background_failures_total{task="learning"} 2.0' in metrics
 
 

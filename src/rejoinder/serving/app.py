@@ -24,7 +24,7 @@ from rejoinder.errors import BusyError, InputError, MissingExtraError, Rejoinder
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import requests, responses
 from rejoinder.serving.background import Background
-from rejoinder.serving.bodies import json_route, on_http_error, on_validation_error
+from rejoinder.serving.bodies import json_route, on_http_error, on_validation_error, query_route
 from rejoinder.serving.changes import (
     FAILURES,
     ChangeFacts,
@@ -102,7 +102,7 @@ def make_app(settings: ServerSettings, worker: Worker) -> FastAPI:
     describe_errors(app)
     for file in PAGE.iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
-        app.add_api_route(path, _page(file), include_in_schema=False)
+        app.add_api_route(path, _page(file), methods=["GET", "HEAD"], include_in_schema=False)
     app.add_middleware(
         Guard,
         keys=settings.keys,
@@ -148,8 +148,10 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
     keyed: dict[str, Any] = {
         "dependencies": [Depends(HTTPBearer(auto_error=False))] if api.settings.keys else []
     }
-    app.add_api_route("/health", api.health, response_model=responses.Status)
-    app.add_api_route("/ready", api.ready, response_model=responses.Status)
+    for path, endpoint in (("/health", api.health), ("/ready", api.ready)):
+        app.add_api_route(path, endpoint, response_model=responses.Status)
+        # some monitors ask so
+        app.add_api_route(path, endpoint, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
     limits: dict[str, int] = {}
     for method, path, endpoint, response in _routes(api):
@@ -164,7 +166,7 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
             status_code=201 if endpoint in (api.changes.add, api.changes.import_file) else 200,
             responses={202: {"model": responses.Status}} if endpoint == api.reload else None,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
-            route_class_override=None if form is None else json_route(form),
+            route_class_override=query_route() if form is None else json_route(form),
             **keyed,
         )
     return limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from rejoinder.serving.guard import logger, places
 
 PAUSE = 30.0  # seconds until a task that has failed is started again
+RECENT = 120.0  # seconds in which one that goes on failing does so again
 
 
 class Background:
@@ -23,6 +25,7 @@ class Background:
         self.failures: Counter[str] = Counter()
         self._observe = observe
         self._reasons: dict[str, str] = {}
+        self._failed_at: dict[str, float] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -36,10 +39,12 @@ class Background:
 
     @property
     def trouble(self) -> str | None:
-        """What has failed, how often, and why the last time; None: nothing has."""
+        """What has failed of late, how often, and why the last time; None: nothing has."""
+        since = time.monotonic() - RECENT
         failed = [
             f"{name} failed {count} times, at last by {self._reasons[name]}"
             for name, count in sorted(self.failures.items())
+            if self._failed_at[name] > since
         ]
         return "; ".join(failed) or None
 
@@ -50,6 +55,7 @@ class Background:
             except Exception as error:  # noqa: BLE001 (it is started again)
                 self.failures[name] += 1
                 self._reasons[name] = type(error).__name__
+                self._failed_at[name] = time.monotonic()
                 self._observe(name)
                 trace = [*getattr(error, "__notes__", ()), *places(error)]
                 fields = {"task": name, "error": type(error).__name__, "trace": trace[:8]}

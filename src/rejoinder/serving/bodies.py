@@ -65,6 +65,32 @@ def json_route(form: type[Request]) -> type[APIRoute]:
     return JsonRoute
 
 
+def query_route() -> type[APIRoute]:
+    """Return the class of routes without a body, which refuse unknown parameters of theirs.
+
+    Who pages by `offset` would get the first page again and again. Where an address has no
+    parameters, clients of other services may send theirs.
+    """
+    from fastapi.routing import APIRoute
+    from starlette.requests import Request
+
+    class QueryRoute(APIRoute):
+        """A route whose endpoint takes parameters of the query string, if any."""
+
+        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+            """Answer a request that has no unknown parameter."""
+            known = [each.alias for each in self.dependant.query_params]
+            given = Request(scope).query_params if known else {}
+            unknown = next((name for name in given if name not in known), None)
+            if unknown is None:
+                await super().handle(scope, receive, send)
+                return
+            message = f"there is no parameter {unknown[:60]!r} here, only {', '.join(known)}"
+            await error_answer(422, message, unknown[:60])(scope, receive, send)
+
+    return QueryRoute
+
+
 async def _answer_json(form: type[Request], endpoint: Callable[[Any], Any], request: Any) -> Any:
     """Check a body by its form, and call the endpoint with it."""
     if not _JSON.fullmatch(dict(request.scope["headers"]).get(b"content-type", b"")):
