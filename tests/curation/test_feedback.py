@@ -120,6 +120,12 @@ def test_replies_that_were_deleted_since_and_those_after_holes_are_known(index):
     assert recorder(index).feedback(["Hi!"], text="New one").chosen == recorder(index).feedback(["Hi!"], chosen="new").chosen == 4
 
 
+def test_of_several_replies_with_one_id_the_one_that_was_offered_was_taken(index):
+    index.add([Candidate("We open at ten.", {"id": "r0"})])
+    assert recorder(index).feedback(["When do you open?"], [4, 2], chosen="r0").chosen == 4
+    assert recorder(index).feedback(["When do you open?"], [2], chosen="r0").chosen == 0
+
+
 def test_several_outcomes_are_written_together_or_not_at_all(index):
     good, bad = Outcome(messages=["Hi!"], offered=[0]), Outcome(messages=["Hi!"], offered=[9])
     with pytest.raises(InputError):

@@ -65,6 +65,15 @@ def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, mon
     assert found.json()["replies"][0]["text"] == TEXTS[3], "what is open goes on answering"
 
 
+@pytest.mark.folder
+def test_what_is_gone_is_said_without_its_place(client, sources):
+    server = client()
+    remove(sources.index)
+    assert server.get("/ready").json()["reason"] == (
+        "the index is gone; `rejoinder index build MODEL REPLIES -o INDEX` builds one"
+    )
+
+
 @pytest.mark.folder  # milvus-lite cannot keep two editions at one path open
 def test_a_server_is_ready_where_the_index_waits_for_a_reload(client, sources, monkeypatch):
     monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)

@@ -97,8 +97,11 @@ class _KnownReplies:
     def __init__(self, index: IndexReader) -> None:
         self.index = index
 
-    def position(self, name: int | str) -> int:
-        """Return the position of a reply that is named by it or by the field id of its payload."""
+    def position(self, name: int | str, offered: Sequence[int] = ()) -> int:
+        """Return the position of a reply that is named by it or by the field id of its payload.
+
+        Of several with one id it is one that was `offered`, if any, or else the first.
+        """
         if not isinstance(name, str):
             return name
         if name not in self._by_id:
@@ -106,19 +109,21 @@ class _KnownReplies:
                 f"no reply of {self.index.store} has the id {name[:60]!r}; name a reply by its "
                 "position, a number, or by the field id of its payload, a text"
             )
-        return self._by_id[name]
+        positions = self._by_id[name]
+        shown = set(offered)
+        return next((each for each in positions if each in shown), positions[0])
 
     @functools.cached_property
     def _matcher(self) -> ReplyMatcher:
         return ReplyMatcher(self.index)
 
     @functools.cached_property
-    def _by_id(self) -> dict[str, int]:
-        positions: dict[str, int] = {}
+    def _by_id(self) -> dict[str, list[int]]:
+        positions: dict[str, list[int]] = {}
         for position, reply in self.index:
             if "id" in reply.payload:
                 for name in value_texts(reply.payload["id"]):
-                    positions.setdefault(name, position)
+                    positions.setdefault(name, []).append(position)
         return positions
 
     def entry(self, outcome: Outcome) -> tuple[Entry, int | None]:
@@ -126,7 +131,7 @@ class _KnownReplies:
         [context] = read_contexts([outcome.messages])
         positions = [self.position(name) for name in outcome.offered]
         offered = outcome.texts or [self._text(position) for position in positions]
-        chosen = None if outcome.chosen is None else self.position(outcome.chosen)
+        chosen = None if outcome.chosen is None else self.position(outcome.chosen, positions)
         sent = outcome.text if outcome.text and outcome.text.strip() else None
         if chosen is None and sent is not None:
             chosen = self._matcher.find(sent)

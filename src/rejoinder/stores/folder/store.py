@@ -241,7 +241,13 @@ class FolderStore(Store):
         log = self.log()
         names = [(str(log.path), log.path.name), (str(log.shown), log.path.name)]
         for path in (str(self.folder), os.path.realpath(self.folder)):
-            names += [(f"{path}: ", ""), (f"{path}/", ""), (path, "the index")]
+            names += [
+                (f"no index {path}", "the index is gone"),
+                (f"-o {shlex.quote(path)}", "-o INDEX"),
+                (f"{path}: ", ""),
+                (f"{path}/", ""),
+                (path, "the index"),
+            ]
         return names
 
     def is_same(self, other: Store) -> bool:

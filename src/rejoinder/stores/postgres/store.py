@@ -82,7 +82,13 @@ class PostgresStore(Store):
     def private_names(self) -> Sequence[tuple[str, str]]:
         """Return what names the database, and what those see who need not know it."""
         shown = self.address.shown
-        return [(f"the log of {shown}", "the log"), (f"{shown}: ", ""), (shown, "the index")]
+        return [
+            (f"the log of {shown}", "the log"),
+            (f"no index {shown}", "the index is gone"),
+            (f'-o "{shown}"', "-o INDEX"),
+            (f"{shown}: ", ""),
+            (shown, "the index"),
+        ]
 
     def is_same(self, other: Store) -> bool:
         """Return whether another store keeps the same index."""
