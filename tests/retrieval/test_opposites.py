@@ -86,6 +86,24 @@ def test_a_sentence_may_deny_the_one_before(denial, count):
     assert len(judge([reply(0, 0.9, "close my account", part=1)], texts)) == count
 
 
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("I have not lost my key. Why do I pay a fee?", [0]),
+        ("I have not lost my key, so why do I pay a fee?", [0]),
+        ("I have not lost my key, but I pay a fee", [0]),
+        ("I have not lost my key.", []),
+        ("I have not lost my key. I just want to tell you.", []),
+    ],
+)
+def test_a_reply_to_what_stands_beside_a_denial_is_given(tmp_path, message, found):
+    known = ("I lost my key", "why do I pay a fee")
+    reply = Candidate("A lost key costs a fee.", examples=tuple((each,) for each in known))
+    index = Index.build(WordEncoder(), [reply], tmp_path / "index")
+    replies = index.search([[message]], 1, 0.2)[0]
+    assert [each.position for each in replies] == found
+
+
 def test_an_index_is_silent_where_only_the_opposite_fits(tmp_path):
     index = Index.build(WordEncoder(), faq(slice(1, 3)), tmp_path / "index")
     [[best, *_]] = index.search([["track my package"]], 4)

@@ -65,6 +65,9 @@ def test_a_mark_is_set_once(text):
             ["Please do not cancel my order", "tell me when it arrives"],
         ),
         ("my lamp arrived broken, let me know how to return it", ["my lamp arrived broken", "let me know how to return it"]),
+        ("I was not charged twice, but the amount is wrong", ["the amount is wrong"]),
+        ("Please do not cancel it, my address has changed", ["my address has changed"]),
+        ("I haven't lost my key but I can't open the box, where do I buy one", ["I can't open the box", "where do I buy one?"]),
     ],
 )
 def test_a_sentence_is_cut_where_a_question_begins(sentence, clauses):
@@ -80,6 +83,8 @@ def test_a_sentence_is_cut_where_a_question_begins(sentence, clauses):
         "I paid for two and got one",
         "I like the lamp and the table",
         "My parcel has not come, please let me know",
+        "My card was charged twice, but the amount is right",  # denies nothing
+        "I want it not by mail, but by phone",  # no clause
         "",
     ],
 )

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from rejoinder.retrieval.encoding.familiarity import Familiarity
-from rejoinder.retrieval.opposites import opposing, push_back
+from rejoinder.retrieval.opposites import PENALTY, opposing, push_back
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
-from rejoinder.retrieval.parts import FoundByParts, PartsOfIndex, join_parts
+from rejoinder.retrieval.parts import FoundByParts, PartsOfIndex, join_parts, penalties
 from rejoinder.retrieval.queries import Queries
 from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, postprocess
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores
+from rejoinder.text.polarity import shares_words, takes_side
 
 OPPOSITES = 20  # candidates that are read beside k, for some that do not answer the opposite
 
@@ -83,7 +84,12 @@ class Chooser:
             self._change_by_words(text, numbers, scores / self.queries.sharpness)
             for text, (numbers, scores) in zip(texts, found, strict=True)
         ]
-        joined = join_parts(scored, texts, wanted, self.filtered.positions_of)
+        positions_of = self.filtered.positions_of
+        joined = join_parts(scored, texts, wanted, positions_of)
+        if len(texts) > 1 and takes_side(texts[0]):
+            fitting = self._fitting_parts(joined, scored, texts)
+            if fitting:
+                joined = join_parts(scored, texts, wanted, positions_of, fitting)
         if self.familiarity is None or not len(joined.numbers):
             return joined
         change = self._density_change(conversation, found, joined)
@@ -91,6 +97,30 @@ class Chooser:
             is_foreign = self.queries.foreign[conversation]
             change += self.familiarity.of_language(is_foreign=is_foreign)
         return joined.plus(change)
+
+    def _fitting_parts(
+        self, joined: FoundByParts, scored: Found, texts: Sequence[str]
+    ) -> dict[int, int]:
+        """Return the parts of a message that candidates fit which oppose what they fit best.
+
+        "I have not lost it. Why this fee?": who asks so may also be one who has lost it. Such a
+        part alone finds the candidate first, and nearly as well.
+        """
+        less = penalties(texts)
+        scores = dict(zip(joined.numbers.tolist(), joined.scores.tolist(), strict=True))
+        fitting: dict[int, int] = {}
+        for part, (numbers, own) in enumerate(scored):
+            if not len(numbers):
+                continue
+            number = int(numbers[0])
+            if own[0] - less[part] < scores[number] - PENALTY:
+                continue
+            by_best = replace(self.filtered.reply(number, 0.0), part=joined.parts[number])
+            by_part = replace(by_best, part=part)
+            fits = shares_words(texts[part], by_part.known) and not opposing(by_part, texts)
+            if fits and opposing(by_best, texts):
+                fitting.setdefault(number, part)
+        return fitting
 
     def _change_by_words(
         self, text: str, numbers: Positions, scores: Scores

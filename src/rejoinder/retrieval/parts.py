@@ -80,11 +80,12 @@ def join_parts(
     texts: Sequence[str],
     wanted: int,
     positions_of: Callable[[Positions], Positions] = np.asarray,
+    fitting: Mapping[int, int] | None = None,
 ) -> FoundByParts:
     """Return the candidates that the parts of a conversation found as one list.
 
     Each part was asked for the `wanted` best. Equal scores are in the order of what `positions_of`
-    gives for their numbers.
+    gives for their numbers. A candidate in `fitting` counts by that part alone.
     """
     if len(found) == 1:
         [(own, own_scores)] = found
@@ -94,6 +95,9 @@ def join_parts(
     scores = np.concatenate([each - own for (_, each), own in zip(found, less, strict=True)])
     parts = np.repeat(np.arange(len(found)), [len(each) for each, _ in found])
     order = np.lexsort((parts, positions_of(numbers), -scores))
+    if fitting:
+        rows = zip(numbers[order].tolist(), parts[order].tolist(), strict=True)
+        order = order[[fitting.get(number, part) == part for number, part in rows]]
     _, firsts = np.unique(numbers[order], return_index=True)
     order = order[np.sort(firsts)]
     chosen = numbers[order]

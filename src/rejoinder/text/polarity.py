@@ -81,6 +81,12 @@ def agrees_by_poles(text: str, others: Iterable[str]) -> bool:
     return False
 
 
+def shares_words(text: str, others: Iterable[str]) -> bool:
+    """Return whether a text has a content word of one of some others."""
+    own = signs(text).keys()
+    return any(not own.isdisjoint(signs(other)) for other in others)
+
+
 def _of_one_thing(verb: str, own: Mapping[str, Said], theirs: Mapping[str, Said]) -> bool:
     """Return whether two texts say of the same thing whether it arrived, or one says "it"."""
     things = _things(verb, own)

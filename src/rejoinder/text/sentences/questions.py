@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Sequence
 
 from rejoinder.patterns import search_pattern
-from rejoinder.text.courtesy import has_content, words
+from rejoinder.text.courtesy import denies, has_content, words
 
 LEAST_BEFORE = 3  # words before a question within a sentence
 LEAST_QUESTION = 4  # words of it
@@ -57,20 +57,30 @@ def with_mark(sentence: str) -> str:
 def question_clauses(sentence: str) -> list[str]:
     """Return a sentence cut where a question or a wish begins in it; [] if none does within it.
 
-    Each question gets its mark, and what is before one has some words of content.
+    Each question gets its mark, and what is before one has some words of content. So is cut what is
+    told behind a denial, "I have not lost it, but it does not fit", and the denial left out.
     """
     pieces: list[str] = []
     start = 0
     for joint in _JOINT.finditer(sentence):
         before = sentence[start : joint.start()]
         said = words(sentence[joint.end() :])
-        if not (is_question(said) or _is_wish(said)) or len(said) < LEAST_QUESTION:
+        if len(said) < LEAST_QUESTION:
+            continue
+        is_asked = is_question(said) or _is_wish(said)
+        if not is_asked and not (_tells(said) and denies(before)):
             continue
         has_room = len(words(before)) >= LEAST_BEFORE and has_content(before)
         if has_room and has_content(sentence[joint.end() :]):
-            pieces.append(before.strip(_EDGES))
+            pieces += [before.strip(_EDGES)] if is_asked else []
             start = joint.end()
-    return [with_mark(piece) for piece in (*pieces, sentence[start:])] if pieces else []
+    return [with_mark(piece) for piece in (*pieces, sentence[start:])] if start else []
+
+
+def _tells(said: Sequence[str]) -> bool:
+    """Return whether words begin with the subject of a clause: "but the amount is wrong"."""
+    first = next(itertools.dropwhile(_OPENING.__contains__, said), "")
+    return first.partition("'")[0] in _SUBJECTS
 
 
 def _is_wish(said: Sequence[str]) -> bool:

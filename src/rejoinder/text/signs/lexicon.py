@@ -72,4 +72,6 @@ NEXT_CLAUSE = frozenset(["can", "could", "how"])  # without a comma before it
 ASKING = frozenset(["how", "what", "why", "whether", "if", "whose"]) | QUESTION - AUXILIARIES
 STRESSED = frozenset(["do", "does", "did"])
 TURNED = frozenset(["now", "again", "finally"])  # what was not so is so
+EXCEPTING = ("but", "not")
+MEASURES = (["much"], ["many"], ["long"], ["often"], ["far"])  # behind "how", at a question's start
 TIME_WORDS = frozenset(["before", "after"])

@@ -8,7 +8,15 @@ from collections.abc import Mapping
 
 from rejoinder.text.signs.denials import bare_denials, denied_places
 from rejoinder.text.signs.facts import is_possible, is_so
-from rejoinder.text.signs.lexicon import ASKED, ENDING, ENDS, QUESTION, TIME_WORDS
+from rejoinder.text.signs.lexicon import (
+    ASKED,
+    ENDING,
+    ENDS,
+    EXCEPTING,
+    MEASURES,
+    QUESTION,
+    TIME_WORDS,
+)
 from rejoinder.text.signs.phrases import had_places, offered_places
 from rejoinder.text.signs.poles import QUALITIES, has_content, pole_of
 from rejoinder.text.signs.sign import Said, Sign
@@ -29,6 +37,7 @@ def signs(text: str) -> Mapping[str, Said]:
     denied = denied_places(tokens)
     known = had_places(tokens) | denied
     offered = offered_places(tokens) - denied.keys() if is_asked else set()
+    known |= dict.fromkeys(_excepting_places(tokens) - denied.keys(), Sign.OPEN)
     for place in range(len(tokens)):
         if not has_content(tokens, place):
             continue
@@ -44,6 +53,15 @@ def signs(text: str) -> Mapping[str, Said]:
     if len(times) == 1:
         found[TIMES] = Said(Sign.WISHED, "after" in times)
     return found
+
+
+def _excepting_places(tokens: list[str]) -> set[int]:
+    """Return the places in front of "but not": what is so there is not so elsewhere.
+
+    "There is power in the house but not in the cellar" is no opposite of "there is no power".
+    """
+    pairs = itertools.pairwise(tokens)
+    return set(range(next((at for at, pair in enumerate(pairs) if pair == EXCEPTING), 0)))
 
 
 def _said_sign(tokens: list[str], place: int) -> Sign:
@@ -67,4 +85,6 @@ def _is_asked(tokens: list[str]) -> bool:
     """Return whether a text asks whether something is so."""
     is_asked_of = tokens[:1] == ["do"] and tokens[1:2] in ASKED
     is_why_not = tokens[:1] == ["why"] and tokens[2:3] == ["not"]  # "why has it not arrived"
-    return is_asked_of or is_why_not or (bool(tokens) and tokens[0] in QUESTION)
+    is_how_much = tokens[:1] == ["how"] and tokens[1:2] in MEASURES
+    is_question = is_asked_of or is_why_not or is_how_much
+    return is_question or (bool(tokens) and tokens[0] in QUESTION)
