@@ -13,7 +13,7 @@ from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.html_text import text_of_html
@@ -134,7 +134,7 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             time = parse_time(message.get("created_at"))
             _add(chat, ChatMessage(name, text, time, kind in _OUTGOING), reading)
     for chat in chats.values():
-        _sort(chat)
+        sort_by_time(chat.messages)
         yield chat
 
 
@@ -164,13 +164,8 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
             text = _first_text(note, "body_text", "body", "body_html")
             when = parse_time(note.get("created_at"))
             _add(chat, ChatMessage(str(author or ""), text, when, agent), reading)
-        _sort(chat)
+        sort_by_time(chat.messages)
         yield chat
-
-
-def _sort(chat: Chat) -> None:
-    if all(message.time is not None for message in chat.messages):
-        chat.messages.sort(key=lambda message: message.time or 0.0)
 
 
 def _has_ticket_fields(sample: Sample, *keys: str) -> bool:

@@ -21,7 +21,7 @@ from rejoinder.corpora.forms.tables import (
 )
 from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
@@ -74,8 +74,7 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
                 chat.messages.append(message)
                 chat.names += filter(None, (name,))
     for name, chat in chats.items():
-        if all(message.time is not None for message in chat.messages):
-            chat.messages.sort(key=lambda message: message.time or 0.0)
+        sort_by_time(chat.messages)
         chat.name = name
         yield chat
 
