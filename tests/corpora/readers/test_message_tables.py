@@ -1,9 +1,13 @@
 """Tables of messages: the order of rows, private ones, and those without a conversation or a time."""
 
+import json
+
 import pytest
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
+from rejoinder.errors import InputError
+from tests.corpora.readers.workbook import workbook
 
 QUESTION = "Ann,customer,Where is it?"
 ANSWER = "Bob,agent,On its way."
@@ -70,3 +74,46 @@ def test_times_that_cannot_be_read_are_noted(read):
     reading = Reading()
     read([f"1,{QUESTION}", f"1,{ANSWER}"], "ticket,author,role,text", reading=reading)
     assert len(reading.notes) == 2
+
+
+BAD_ROWS = [
+    (["2,Ann,customer,Where, now?"], r"a\.csv:4: the row has 5 fields and not as many as the header"),
+    (["2,Ann,customer"], r"a\.csv:4: the row has 3 fields"),
+    (['2,Ann,customer,"Wh"ere?"'], r"a\.csv:4: not CSV .*; write a double quote within quotes twice"),
+    (["2,Ann,cust\romer,Where?"], r"a\.csv:4: not CSV \(a carriage return outside quotes\)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bad", "fault"), BAD_ROWS)
+def test_bad_rows_stop_the_reading_or_are_skipped_and_counted(read, bad, fault):
+    header = "ticket,author,role,text"
+    rows = [f"1,{QUESTION}", f"1,{ANSWER}", *bad, f"3,{THANKS}", f"3,{WELCOME}"]
+    with pytest.raises(InputError, match=fault):
+        read(rows, header)
+    reading = Reading(skip_bad=True)
+    assert read(rows, header, reading=reading) == [("Where is it?", "On its way."), ("Thanks", "Welcome")]
+    assert (reading.bad_lines, reading.lines) == (1, 3)
+    with pytest.raises(InputError, match="more than 0 bad lines"):
+        read(rows, header, reading=Reading(skip_bad=True, max_bad=0))
+
+
+@pytest.mark.parametrize(("bad", "fault"), [
+    ("{broken", r"a\.jsonl:3: not JSON .*; one object a line is read"), ("5", r"a\.jsonl:3: a JSON int; an object"),
+])  # fmt: skip
+def test_bad_lines_of_json_stop_the_reading_or_are_skipped_and_counted(read, bad, fault):
+    rows = [dict(zip(("ticket", "author", "role", "text"), f"1,{row}".split(","), strict=True)) for row in (QUESTION, ANSWER)]
+    lines = [*map(json.dumps, rows[1:]), bad]
+    with pytest.raises(InputError, match=fault):
+        read(lines, json.dumps(rows[0]), "a.jsonl")
+    reading = Reading(skip_bad=True)
+    assert read(lines, json.dumps(rows[0]), "a.jsonl", reading) == WANTED[:1]
+    assert reading.bad_lines == 1
+
+
+def test_bad_rows_of_workbooks_are_skipped_and_counted(tmp_path):
+    rows = [["ticket", "author", "role", "text"], *([1, *row.split(",")] for row in (QUESTION, ANSWER))]
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(workbook([*rows, [1, "Ann", "customer", "Thanks", "a cell more"]]))
+    reading = Reading(skip_bad=True)
+    [example] = read_chats(path, reading, ChatsSettings())
+    assert (example.response, reading.bad_lines) == ("On its way.", 1)

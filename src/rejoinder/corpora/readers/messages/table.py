@@ -72,7 +72,8 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     chats: dict[str, list[tuple[Any, ChatMessage]]] = {}
     for where, row in rows:
         if not isinstance(row, dict):
-            raise InputError(f"{where}: a JSON {type(row).__name__}; an object is read")
+            reading.bad_row(where, f"a JSON {type(row).__name__}; an object is read")
+            continue
         message = _message_of_row(row, columns)
         if reason := _why_left_out(row, columns, message):
             reading.drop(reason)
