@@ -42,9 +42,8 @@ _ZONES = {
 
 # Behind a clock: UTC, -0500, +00, GMT-0500 (EST), +0000 UTC.
 _ZONE = search_pattern(
-    rf"(:\d\d(?:[.,]\d{{1,9}})?(?:\s?(?:{HALF}))?)\s?"
-    rf"(?:({'|'.join(_ZONES)})|(?:UTC|GMT)?([+-])(\d\d)(?::?(\d\d))?(?: (?:{'|'.join(_ZONES)}))?)"
-    r"(?: \([^()]{0,60}\))?$",
+    rf"(?<=[\w.])\s?(?:({'|'.join(_ZONES)})|(?:UTC|GMT)?([+-])(0\d|1[0-4])(?::?(\d\d))?"
+    rf"(?: (?:{'|'.join(_ZONES)}))?)(?: \([^()]{{0,60}}\))?$",
     re.IGNORECASE,
 )
 
@@ -61,21 +60,25 @@ def parse_time(value: Any, order: Order = "day") -> float | None:
     text = str(value or "")[:_MAX_TIME].strip()
     if _NUMBER.fullmatch(text):
         return parse_time(float(text))
-    text, offset = _without_zone(text)
+    try:
+        return _seconds(datetime.datetime.fromisoformat(text))
+    except ValueError:
+        text, offset = _without_zone(text)
     seconds = _parse_date(text, order)
     return None if seconds is None else seconds - offset
 
 
 def _without_zone(text: str) -> tuple[str, int]:
     """Return a time without the zone behind its clock, and the seconds of the zone from UTC."""
-    match = _ZONE.search(text)
+    clock = text.find(":")
+    match = _ZONE.search(text, clock) if clock > 0 else None
     if match is None:
         return text, 0
-    text = text[: match.end(1)]
-    if match[2]:
-        return text, 3_600 * _ZONES[match[2].lower()]
-    offset = 3_600 * int(match[4]) + 60 * int(match[5] or 0)
-    return text, -offset if match[3] == "-" else offset
+    text = text[: match.start()]
+    if match[1]:
+        return text, 3_600 * _ZONES[match[1].lower()]
+    offset = 3_600 * int(match[3]) + 60 * int(match[4] or 0)
+    return text, -offset if match[2] == "-" else offset
 
 
 def _parse_date(text: str, order: Order) -> float | None:
@@ -157,7 +160,7 @@ def find_order(
 def order_of_times(values: Iterable[Any]) -> Order:
     """Return which number of dates stands first in the times of a table, in any order."""
     texts = (str(value or "")[:_MAX_TIME].strip() for value in values)
-    matches = [match for text in texts if (match := _DATE.fullmatch(_without_zone(text)[0]))]
+    matches = [match for text in texts if (match := _DATE.match(text))]
     return find_order(
         map(_date_numbers, matches),
         twelve_hours=any(match[7] for match in matches),
