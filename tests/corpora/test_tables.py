@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.corpora.forms import tables
+from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.forms.source import look
@@ -67,6 +68,33 @@ def test_encodings_without_a_mark_are_found(tmp_path, encoding, text):
     path = tmp_path / "a.csv"
     path.write_bytes(text.encode(encoding))
     assert look(path).text == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "mac-roman"])
+def test_lines_may_end_with_a_carriage_return_alone(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes('question,answer\rWhere?,"Here,\nor there."\rCafé?,"Not yet."\r'.encode(encoding))
+    rows = [("Where?", "Here,\nor there."), ("Café?", "Not yet.")]
+    table = open_table(look(path, encoding=encoding), Choice(), KNOWN)
+    assert [tuple(row.values()) for _, row in table.rows] == rows
+    if encoding != "mac-roman":
+        examples = read_csv(path)
+        assert [(*example.context, example.response) for example in examples] == rows
+
+
+def test_a_carriage_return_in_quotes_ends_no_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'"question\rof a customer",answer\nWhere?,Here.\n')
+    table = open_table(look(path), Choice(), KNOWN)
+    assert [tuple(row.values()) for _, row in table.rows] == [("Where?", "Here.")]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "pairs.csv"])
+def test_a_stray_carriage_return_is_named(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"question,answer\nWhe\rre?,Here.\n")
+    with pytest.raises(InputError, match=rf"{name}:2: not CSV \(a carriage return outside quotes\); put texts"):
+        list(read_csv(path) if name == "pairs.csv" else open_table(look(path), Choice(), KNOWN).rows)
 
 
 def test_a_wrong_encoding_is_one_line(tmp_path):

@@ -125,3 +125,22 @@ def test_eml_files_are_read_like_an_mbox_file_and_redacted(read):
     assert read(answer, "zip")[0] == read(answer)[0]
     ((question, response),) = read(answer, redact=True)[0]
     assert (question, response) == ("where is my parcel?", "<name> Smith, it is at <email>.")
+
+
+def test_mails_without_an_id_are_joined_by_answers_to_their_subject_alone(tmp_path):
+    def plain_mail(number, sender, subject, body):
+        return f"From x Mon Jan  1 00:00:00 2024\nFrom: {sender}\nDate: Mon, 0{number} Jan 2024 10:00:00 +0000\nSubject: {subject}\n\n{body}\n\n"
+
+    path = tmp_path / "form.mbox"
+    path.write_text("".join([
+        plain_mail(1, "ann@a.org", "Contact form", "My parcel is lost."),
+        plain_mail(2, "bob@b.org", "Contact form", "How do I change my password?"),
+        plain_mail(3, "help@shop.org", "Re: Contact form", "Click on the link below it."),
+        plain_mail(4, "cid@c.org", "Contact form", "Are you open on Sundays?"),
+        plain_mail(5, "help@shop.org", "Re: Contact form", "We are, until noon."),
+    ]))  # fmt: skip
+    examples = read_chats(path, Reading(), ChatsSettings(agent="help@shop.org"))
+    assert [(*example.context, example.response) for example in examples] == [
+        ("How do I change my password?", "Click on the link below it."),
+        ("Are you open on Sundays?", "We are, until noon."),
+    ]

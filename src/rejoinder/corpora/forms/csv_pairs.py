@@ -19,9 +19,11 @@ from rejoinder.corpora.forms.source import Source, look
 from rejoinder.corpora.forms.tables import (
     DELIMITERS,
     REPEATED_HEADERS,
+    csv_fault,
     find_delimiter,
     is_name,
     named_delimiter,
+    split_returns,
 )
 from rejoinder.corpora.limits import MAX_LINE_BYTES
 from rejoinder.corpora.lines import Reading, strip_compression
@@ -131,7 +133,7 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
         name = DELIMITERS.get(delimiter, repr(delimiter))
         reading.notes.append(f"{path}: a table ({name}, {encoding})")
 
-    numbered = Source(path).lines(encoding, reading)
+    numbered = split_returns(Source(path).lines(encoding, reading))
     first = list(itertools.islice(numbered, 1))
     if first and (named := named_delimiter(first[0][1])):
         delimiter = named
@@ -154,8 +156,7 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             reading.lines += 1
-            fault = f"not CSV ({error}); write a double quote within quotes twice"
-            reading.bad_line(path, start, fault)
+            reading.bad_line(path, start, csv_fault(error))
             continue
         if any(cell.strip() for cell in row):
             yield start, row

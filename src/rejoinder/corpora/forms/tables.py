@@ -31,12 +31,14 @@ from rejoinder.corpora.limits import (
     check_columns,
 )
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.records import BadRecordError
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 REPEATED_HEADERS = "repeated headers"
 _JUDGED_ROWS = 200
+_STRAY_RETURN = "new-line character seen in unquoted field"  # in an error of the csv module
 _EMPTY_ROW: list[Any] = []
 _HEADER_ROWS = 10  # among which the header of a sheet is
 _BROKEN_WORKBOOK = (
@@ -239,19 +241,20 @@ def _delimited(sample: Sample, choice: Choice, known: Set[str], reading: Reading
     _check_names(names, first)
     form = f"table ({DELIMITERS.get(delimiter, repr(delimiter))}, {encoding})"
     rows = _without_headers(rows, header, reading) if choice.header else rows
-    return Table(form, [name for name in names if name], _named(rows, names))
+    return Table(form, [name for name in names if name], _named(rows, names, reading))
 
 
 def _text_rows(
     sample: Sample, delimiter: str, encoding: str, reading: Reading | None
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows that are not blank; InputError names the last line of a bad one."""
+    """Yield the rows that are not blank; the fault of a bad one names its last line."""
+    reading = reading or Reading()
     source = sample.source
     number = 0
 
     def lines() -> Iterator[str]:
         nonlocal number
-        for number, line in source.lines(encoding, reading):
+        for number, line in split_returns(source.lines(encoding, reading)):
             if number > 1 or not named_delimiter(line):
                 yield f"{line}\n"  # tells a line break in quotes from the end of a row
 
@@ -263,14 +266,45 @@ def _text_rows(
         strict=True,
         quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL,
     )
-    try:
-        for row in table:
-            if any(map(str.strip, row)):
-                yield f"{source}:{number}", row
-    except csv.Error as error:
-        raise InputError(
-            f"{source}:{number}: not CSV ({error}); write a double quote within quotes twice"
-        ) from None
+    while True:
+        try:
+            row = next(table, None)
+        except csv.Error as error:
+            reading.bad_row(f"{source}:{number}", csv_fault(error))
+            continue
+        if row is None:
+            return
+        if any(map(str.strip, row)):
+            yield f"{source}:{number}", row
+
+
+def split_returns(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield numbered lines of a table, also where each ends with a carriage return alone.
+
+    Excel for Mac writes those. A first line that has one outside quotes tells them from others.
+    """
+    count = 0
+    is_split = False
+    for number, line in lines:
+        if number == 1:
+            first, is_cut, _ = line.partition("\r")
+            is_split = bool(is_cut) and first.count('"') % 2 == 0
+        if not is_split:
+            yield number, line
+            continue
+        for part in line.split("\r"):
+            count += 1
+            yield count, part
+
+
+def csv_fault(error: csv.Error) -> str:
+    """Return what is wrong with a row that is not CSV, and what to do."""
+    if _STRAY_RETURN in str(error):
+        return (
+            "not CSV (a carriage return outside quotes); put texts with line breaks in double "
+            "quotes, or save the table as CSV UTF-8"
+        )
+    return f"not CSV ({error}); write a double quote within quotes twice"
 
 
 def _is_quoted(lines: Sequence[str]) -> bool:
@@ -303,15 +337,18 @@ def _check_names(names: Sequence[str], where: str) -> None:
 
 
 def _named(
-    rows: Iterable[tuple[str, Sequence[Any]]], names: Sequence[str]
+    rows: Iterable[tuple[str, Sequence[Any]]], names: Sequence[str], reading: Reading | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield rows by the names of their columns; a column without a name is left out."""
+    reading = reading or Reading()
     for where, row in rows:
         if len(row) < len(names) or any(cell not in ("", None) for cell in row[len(names) :]):
-            raise InputError(
-                f"{where}: the row has {len(row)} fields and not as many as the header has "
-                f"columns, {len(names)}; put texts with the delimiter in double quotes"
+            reading.bad_row(
+                where,
+                f"the row has {len(row)} fields and not as many as the header has columns, "
+                f"{len(names)}; put texts with the delimiter in double quotes",
             )
+            continue
         yield where, {name: cell for name, cell in zip(names, row, strict=False) if name.strip()}
 
 
@@ -350,7 +387,7 @@ def _workbook(sample: Sample, choice: Choice, known: Set[str], reading: Reading 
         if number > first + 1 and any(cell not in ("", None) for cell in row)
     )
     form = f"workbook, sheet {name}" + (f", header in row {first + 1}" if first > 0 else "")
-    return Table(form, [name for name in names if name], _named(numbered, names))
+    return Table(form, [name for name in names if name], _named(numbered, names, reading))
 
 
 def _sheets(source: Source, reading: Reading | None) -> Iterator[tuple[str, list[list[Any]]]]:
@@ -453,25 +490,39 @@ def json_rows(
 def _json_lines(
     source: Source, encoding: str, reading: Reading | None
 ) -> Iterator[tuple[str, Any]]:
+    reading = reading or Reading()
     for number, line in source.lines(encoding, reading):
-        if line.strip():
-            yield f"{source}:{number}", parse_line(line, f"{source}:{number}", "one object")
+        if not line.strip():
+            continue
+        try:
+            value = _json_value(line, "one object")
+        except BadRecordError as error:
+            reading.bad_row(f"{source}:{number}", str(error))
+        else:
+            yield f"{source}:{number}", value
 
 
 def parse_line(line: str, where: str, wanted: str) -> Any:
     """Return the JSON value of a line; InputError: it is none, or no text that a file can hold."""
     try:
-        values = json.loads(line, parse_constant=_refuse_constant)
-        json.dumps(values, ensure_ascii=False).encode()
+        return _json_value(line, wanted)
+    except BadRecordError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _json_value(line: str, wanted: str) -> Any:
+    try:
+        value = json.loads(line, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise InputError(
-            f"{where}: half of a surrogate pair (\\ud800 to \\udfff) is not a character"
+        raise BadRecordError(
+            "half of a surrogate pair (\\ud800 to \\udfff) is not a character"
         ) from None
     except RecursionError:
-        raise InputError(f"{where}: not JSON (nested too deep); {wanted} a line is read") from None
+        raise BadRecordError(f"not JSON (nested too deep); {wanted} a line is read") from None
     except ValueError as error:
-        raise InputError(f"{where}: not JSON ({error}); {wanted} a line is read") from None
-    return values
+        raise BadRecordError(f"not JSON ({error}); {wanted} a line is read") from None
+    return value
 
 
 def _refuse_constant(name: str) -> None:

@@ -12,7 +12,7 @@ from rejoinder.corpora.forms.source import Sample, Source, keep_open
 from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
 from rejoinder.corpora.readers.chat_apps.chat_of_two import ATTACHMENTS, mark_agent
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
@@ -102,9 +102,7 @@ def _chat(files: Sequence[Source], encoding: str, reading: Reading) -> Chat:
                 continue
             time = next((parse_time(item[key]) for key in _TIMES if item.get(key)), None)
             chat.messages.append(ChatMessage(author, text.strip(), time))
-    chat.messages.reverse()  # the newest one stands first
-    if all(message.time is not None for message in chat.messages):
-        chat.messages.sort(key=lambda message: message.time or 0.0)
+    sort_by_time(chat.messages, newest_first=True)
     return chat
 
 

@@ -14,6 +14,7 @@ from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.help_desks.fields import first_text
 from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
@@ -21,7 +22,8 @@ from rejoinder.files import parse_json
 from rejoinder.html_text import text_of_html
 
 ACTIONS = ("actions_json", "actions")  # columns of macros in a table
-_TEXT = ("body_text", "content", "description_text", "body", "description")
+_TEXT = ("body_text", "content", "description_text")
+_HTML = ("body", "description")
 _TITLE = ("title", "name", "short_code")
 _KEPT = ("id", "tags", "label_names", "category", "category_id", "section_id", "folder_id",
          "html_url", "url", "locale")  # fmt: skip
@@ -54,7 +56,8 @@ def read_entries(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
 
 
 def _entry_text(entry: dict[str, Any]) -> str:
-    return next((text_of_html(text) for text in texts_of(entry.get(key) for key in _TEXT)), "")
+    text = first_text(entry, _TEXT)
+    return text or next(map(text_of_html, texts_of(entry.get(key) for key in _HTML)), "")
 
 
 def macro_json(text: str) -> str:
@@ -82,7 +85,7 @@ def _macro_text(actions: Any) -> str:
             comments[field] = text if isinstance(text, str) else ""
         elif field == "comment_mode_is_public" and value in ("false", False):
             return ""
-    return text_of_html(comments.get("comment_value") or comments.get("comment_value_html") or "")
+    return first_text(comments, ("comment_value", "comment_value_html"))
 
 
 def _path(sample: Sample, *titles: str) -> str:

@@ -13,10 +13,10 @@ from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.help_desks.fields import first_text
 from rejoinder.corpora.readers.times import parse_time
-from rejoinder.html_text import text_of_html
 
 PRIVATE = "private notes"
 _TICKET_LISTS = ("tickets", "conversations", "data", "payload", "results", "data.payload")
@@ -36,11 +36,6 @@ def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _first_text(record: dict[str, Any], *keys: str) -> str:
-    """Return the first field with a text, without tags."""
-    return next((text_of_html(text) for text in texts_of(record.get(key) for key in keys)), "")
-
-
 def _add(chat: Chat, message: ChatMessage, reading: Reading) -> None:
     if message.text:
         chat.messages.append(message)
@@ -55,7 +50,7 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         comments = dicts(ticket.get("comments"))
         users = {user.get("id"): user for user in dicts(ticket.get("users"))}
         requester = ticket.get("requester_id") or _dict(ticket.get("requester")).get("id")
-        requester = requester or next((_author_id(comment) for comment in comments), None)
+        requester = requester or _first_public_author(comments)
         chat = Chat(name=str(ticket.get("id", "")))
         for comment in comments:
             if comment.get("public") is False:
@@ -66,11 +61,17 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
             role = user.get("role")
             agent = role in ("agent", "admin") if role else author != requester
             name = str(user.get("name") or author or "")
-            text = _first_text(comment, "plain_body", "body", "html_body")
+            text = first_text(comment, ("plain_body", "body", "html_body"))
             time = parse_time(comment.get("created_at"))
             _add(chat, ChatMessage(name, text, time, agent), reading)
         chat.names = [str(user["name"]) for user in users.values() if user.get("name")]
         yield chat
+
+
+def _first_public_author(comments: Iterable[dict[str, Any]]) -> Any:
+    """Return whose comment is the first that customers see: an agent's note may stand before."""
+    public = (comment for comment in comments if comment.get("public") is not False)
+    return next(map(_author_id, public), None)
 
 
 def _author_id(comment: dict[str, Any]) -> Any:
@@ -96,7 +97,7 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             author = _dict(part.get("author"))
             agent = author.get("type") in ("admin", "bot", "team")
             name = str(author.get("name") or author.get("id") or author.get("type") or "")
-            text = _first_text(part, "body")
+            text = first_text(part, ("body",))
             _add(chat, ChatMessage(name, text, parse_time(part.get("created_at")), agent), reading)
         yield chat
 
@@ -130,11 +131,11 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         else:
             sender = _dict(message.get("sender"))
             name = str(sender.get("name") or sender.get("id") or kind)
-            text = _first_text(message, "content")
+            text = first_text(message, ("content",))
             time = parse_time(message.get("created_at"))
             _add(chat, ChatMessage(name, text, time, kind in _OUTGOING), reading)
     for chat in chats.values():
-        _sort(chat)
+        sort_by_time(chat.messages)
         yield chat
 
 
@@ -151,7 +152,7 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         requester = _dict(ticket.get("requester"))
         asker = ticket.get("requester_id") or requester.get("id")
         chat.names = texts_of([requester.get("name"), ticket.get("requester_name")])
-        text = _first_text(ticket, "description_text", "description", "description_html")
+        text = first_text(ticket, ("description_text", "description", "description_html"))
         time = parse_time(ticket.get("created_at"))
         _add(chat, ChatMessage(str(asker or "requester"), text, time, False), reading)
         for entry in [*dicts(ticket.get("conversations")), *dicts(ticket.get("notes"))]:
@@ -160,17 +161,14 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
                 reading.drop(PRIVATE if note.get("private") is True else "deleted messages")
                 continue
             author = note.get("user_id")
-            agent = note.get("incoming") is False or (asker is not None and author != asker)
-            text = _first_text(note, "body_text", "body", "body_html")
+            incoming = note.get("incoming")  # of customers in copy, too
+            is_other = asker is not None and author != asker
+            agent = not incoming if isinstance(incoming, bool) else is_other
+            text = first_text(note, ("body_text", "body", "body_html"))
             when = parse_time(note.get("created_at"))
             _add(chat, ChatMessage(str(author or ""), text, when, agent), reading)
-        _sort(chat)
+        sort_by_time(chat.messages)
         yield chat
-
-
-def _sort(chat: Chat) -> None:
-    if all(message.time is not None for message in chat.messages):
-        chat.messages.sort(key=lambda message: message.time or 0.0)
 
 
 def _has_ticket_fields(sample: Sample, *keys: str) -> bool:

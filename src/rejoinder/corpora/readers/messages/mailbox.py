@@ -21,7 +21,7 @@ from rejoinder.corpora.forms.tables import (
 )
 from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
@@ -53,29 +53,29 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
     files = [Source(sample.source.path, name) for name in names] or [sample.source]
     chats: dict[str, Chat] = {}
     of_mail: dict[str, str] = {}  # the chat of each Message-ID
-    for file in files:
-        for mail in _mails(file, reading):
-            if mail is None:
-                reading.drop(_TOO_MANY_PARTS)
-                continue
-            try:
-                message, name = _message_of_mail(mail)
-                is_automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
-                thread = "" if is_automatic or not message.text else _thread(mail, of_mail)
-            except _BROKEN_HEADERS:
-                reading.drop("mails whose headers cannot be read")
-                continue
-            if is_automatic:
-                reading.drop("automatic answers")
-            elif not message.text:
-                reading.drop("mails without a text of their own")
-            else:
-                chat = chats.setdefault(thread, Chat())
-                chat.messages.append(message)
-                chat.names += filter(None, (name,))
+    mails = (mail for file in files for mail in _mails(file, reading))
+    for number, mail in enumerate(mails, 1):
+        if mail is None:
+            reading.drop(_TOO_MANY_PARTS)
+            continue
+        try:
+            message, name = _message_of_mail(mail)
+            is_automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
+            is_left_out = is_automatic or not message.text
+            thread = "" if is_left_out else _thread(mail, f"mail {number}", of_mail)
+        except _BROKEN_HEADERS:
+            reading.drop("mails whose headers cannot be read")
+            continue
+        if is_automatic:
+            reading.drop("automatic answers")
+        elif not message.text:
+            reading.drop("mails without a text of their own")
+        else:
+            chat = chats.setdefault(thread, Chat())
+            chat.messages.append(message)
+            chat.names += filter(None, (name,))
     for name, chat in chats.items():
-        if all(message.time is not None for message in chat.messages):
-            chat.messages.sort(key=lambda message: message.time or 0.0)
+        sort_by_time(chat.messages)
         chat.name = name
         yield chat
 
@@ -158,8 +158,11 @@ def _body(mail: EmailMessage) -> str:
     return text_of_html(text) if body.get_content_type() == "text/html" else text
 
 
-def _thread(mail: EmailMessage, of_mail: dict[str, str]) -> str:
-    """Return the chat that a mail continues, or a new one; remember it by the mail's id."""
+def _thread(mail: EmailMessage, name_of_new: str, of_mail: dict[str, str]) -> str:
+    """Return the chat that a mail continues, or a new one; remember it by the mail's id.
+
+    Where a mail has no id, its chat has the name `name_of_new`.
+    """
     own = str(mail.get("Message-ID", "")).strip()
     text = f"{mail.get('References', '')} {mail.get('In-Reply-To', '')}"
     earlier = _MAIL_ID.findall(text)
@@ -168,7 +171,7 @@ def _thread(mail: EmailMessage, of_mail: dict[str, str]) -> str:
     thread = next((of_mail[name] for name in earlier if name in of_mail), "")
     if not thread and is_answer and subject:
         thread = of_mail.get(f"subject {subject}", "")
-    thread = thread or own or f"mail {len(of_mail)}"
+    thread = thread or own or name_of_new
     for name in filter(None, (own, *earlier)):
         of_mail.setdefault(name, thread)
     if subject:

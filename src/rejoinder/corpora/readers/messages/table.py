@@ -1,13 +1,15 @@
 """A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
 
-Rows of a conversation may be scattered over the file; where all have a time, it orders them.
-Without a column for the conversation the file is one chat, which a silence splits. A column that
-says who answers (`direction`, `inbound`) stands for the author where no column names one.
+Rows of a conversation may be scattered over the file; where all have a time, it orders them, and
+rows of one time have the order of the file, or the reverse if its newest row is the first. Rows
+without a conversation are one chat, which a silence splits. A column that says who answers
+(`direction`, `inbound`) stands for the author where no column names one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from rejoinder.corpora.forms.columns import MESSAGE
@@ -23,10 +25,10 @@ from rejoinder.corpora.forms.tables import (
     value_of,
 )
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, sort_by_time
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.form import OF_TABLES, Form
-from rejoinder.corpora.readers.times import date_numbers, find_order, parse_time
+from rejoinder.corpora.readers.times import order_of_times, parse_time
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
 
@@ -39,15 +41,18 @@ TIME = ("time", "timestamp", "datetime", "date", "created_at", "created", "sent_
 AGENT = ("is_agent", "role", "sender_type", "author_type", "user_type", "direction", "inbound",
          "incoming", "is_bot")  # fmt: skip
 PRIVATE = ("private", "is_private", "internal")
+PUBLIC = ("public", "is_public")
 _NEEDED = ("author", "text")
 WORDS = {"conversation": CONVERSATION, "author": AUTHOR, "text": MESSAGE, "time": TIME,
-         "agent": AGENT, "private": PRIVATE}  # fmt: skip
+         "agent": AGENT, "private": PRIVATE, "public": PUBLIC}  # fmt: skip
 KNOWN = frozenset(word for words in WORDS.values() for word in words)
 _AGENT_WORDS = frozenset(
     """agent assistant bot support operator staff admin outbound outgoing out representative
     teammate gpt model""".split()  # noqa: SIM905
 )
 _TRUE = frozenset(("true", "1", "yes", "y", "t"))
+_FALSE = frozenset(("false", "0", "no", "n", "f"))
+_SHOWN = 40  # letters of a time in a note
 _SIDES = frozenset(AGENT) - frozenset(AUTHOR)  # columns that say who answers, and name nobody
 _MEANT_CUSTOMER = frozenset(("inbound", "incoming"))  # columns in which "true" is a customer's
 
@@ -55,16 +60,7 @@ _MEANT_CUSTOMER = frozenset(("inbound", "incoming"))  # columns in which "true" 
 def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
     """Yield the chats of a table of messages."""
     source = sample.source
-    rows: Iterator[tuple[str, Any]]
-    if sample.kind.startswith("json"):
-        names = list(sample.columns)
-        rows = json_rows(sample, "", reading)
-        form = "JSON"
-    else:
-        table = open_table(sample, choice, KNOWN, reading)
-        names = table.names
-        rows = iter(table.rows)
-        form = table.form
+    form, names, rows = _rows(sample, choice, reading)
     columns = _with_sides(columns_of(names, WORDS, choice, str(source)))
     if missing := [role for role in _NEEDED if role not in columns]:
         raise InputError(
@@ -76,22 +72,42 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     chats: dict[str, list[tuple[Any, ChatMessage]]] = {}
     for where, row in rows:
         if not isinstance(row, dict):
-            raise InputError(f"{where}: a JSON {type(row).__name__}; an object is read")
-        if _flag(value_of(row, columns, "private")):
-            reading.drop("private notes")
-            continue
-        if all(fold(row.get(columns[role]) or "") == fold(columns[role]) for role in _NEEDED):
-            reading.drop(REPEATED_HEADERS)
+            reading.bad_row(where, f"a JSON {type(row).__name__}; an object is read")
             continue
         message = _message_of_row(row, columns)
-        if not message.text:
-            reading.drop("messages without a text")
+        if reason := _why_left_out(row, columns, message):
+            reading.drop(reason)
             continue
         conversation = value_of(row, columns, "conversation")
-        name = "" if conversation is None else str(conversation)
+        name = "" if conversation is None else str(conversation).strip()
         chats.setdefault(name, []).append((value_of(row, columns, "time"), message))
-    ordered = _ordered(chats, "conversation" not in columns)
+    if "conversation" in columns and "" in chats:
+        reading.notes.append(
+            f"{source}: {len(chats['']):,} messages without a conversation are one chat, which a "
+            "silence splits"
+        )
+    ordered = _ordered(chats, columns, str(source), reading)
     yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
+
+
+def _rows(
+    sample: Sample, choice: Choice, reading: Reading
+) -> tuple[str, list[str], Iterator[tuple[str, Any]]]:
+    """Return a table's form in words, its columns' names, and its rows, each with its place."""
+    if sample.kind.startswith("json"):
+        return "JSON", list(sample.columns), json_rows(sample, "", reading)
+    table = open_table(sample, choice, KNOWN, reading)
+    return table.form, table.names, table.rows
+
+
+def _why_left_out(row: Mapping[str, Any], columns: Mapping[str, str], message: ChatMessage) -> str:
+    """Return why a row is left out, or nothing."""
+    is_private = _is_one_of(value_of(row, columns, "private"), _TRUE)
+    if is_private or _is_one_of(value_of(row, columns, "public"), _FALSE):
+        return "private notes"
+    if all(fold(row.get(columns[role]) or "") == fold(columns[role]) for role in _NEEDED):
+        return REPEATED_HEADERS
+    return "" if message.text else "messages without a text"
 
 
 def _with_sides(columns: dict[str, str]) -> dict[str, str]:
@@ -102,18 +118,37 @@ def _with_sides(columns: dict[str, str]) -> dict[str, str]:
     return {"author": columns["agent"], **columns} if "agent" in columns else columns
 
 
-def _ordered(chats: Mapping[str, list[tuple[Any, ChatMessage]]], endless: bool) -> Iterator[Chat]:
-    """Yield chats whose messages are ordered by their times, if all are readable."""
+def _ordered(
+    chats: Mapping[str, list[tuple[Any, ChatMessage]]],
+    columns: Mapping[str, str],
+    source: str,
+    reading: Reading,
+) -> Iterator[Chat]:
+    """Yield chats whose messages are ordered by their times, if all are readable.
+
+    Messages without a conversation are a chat that has no end.
+    """
     values = [value for messages in chats.values() for value, _ in messages]
-    order = find_order(filter(None, map(date_numbers, values)))
-    for name, messages in chats.items():
-        timed = [
-            ChatMessage(message.author, message.text, parse_time(value, order), message.agent)
+    order = order_of_times(values)
+    timed = {
+        name: [
+            dataclasses.replace(message, time=parse_time(value, order))
             for value, message in messages
         ]
-        if all(message.time is not None for message in timed):
-            timed.sort(key=lambda message: message.time or 0.0)
-        yield Chat(timed, name, endless)
+        for name, messages in chats.items()
+    }
+    times = [message.time for messages in timed.values() for message in messages]
+    unread = [str(value or "") for value, time in zip(values, times, strict=True) if time is None]
+    if "time" in columns and unread:
+        shown = next((f", such as {value[:_SHOWN]!r}" for value in unread if value.strip()), "")
+        reading.notes.append(
+            f"{source}: {len(unread):,} of {len(values):,} times are missing or cannot be "
+            f"read{shown}; their chats keep the order of the file"
+        )
+    newest_first = is_newest_first(list(timed.values()))
+    for name, messages in timed.items():
+        sort_by_time(messages, newest_first=newest_first)
+        yield Chat(messages, name, endless=not name)
 
 
 def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatMessage:
@@ -135,8 +170,8 @@ def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatM
     return ChatMessage("" if author is None else str(author).strip(), plain, None, agent)
 
 
-def _flag(value: Any) -> bool:
-    return str(value).casefold() in _TRUE if value is not None else False
+def _is_one_of(value: Any, words: Set[str]) -> bool:
+    return value is not None and str(value).strip().casefold() in words
 
 
 def _is_table_of_messages(sample: Sample) -> bool:

@@ -1,0 +1,105 @@
+"""Help desks: which fields are plain text, and who is an agent."""
+
+import json
+
+import pytest
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.registry.candidates import read_candidates
+from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
+
+PLAIN = "1. Run cmd <file>\n2. Press <Enter>\n3. Write to Ann <ann@shop.org>"
+HTML = "<p>Write to &lt;ann@shop.org&gt;</p><p>R&amp;D</p>"
+SHOWN = "Write to <ann@shop.org>\nR&D"
+BREAK = "The tag <br> ends a line."
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(*records):
+        path = tmp_path / "tickets.jsonl"
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+        examples = read_chats(path, Reading(), ChatsSettings())
+        return [(*example.context, example.response) for example in examples]
+
+    return run
+
+
+@pytest.fixture
+def reply(tmp_path):
+    def run(content):
+        path = tmp_path / "replies.json"
+        path.write_text(json.dumps(content))
+        [candidate] = read_candidates(path)
+        return candidate.text
+
+    return run
+
+
+def zendesk(*fields, **ticket):
+    comments = [{"author_id": 5, "public": True, "plain_body": "Hi?"}]
+    return {"id": 1, **ticket, "comments": [*comments, {"author_id": 9, "public": True, **dict(fields)}]}
+
+
+@pytest.mark.parametrize(("fields", "text"), [
+    ({"plain_body": PLAIN, "html_body": HTML}, PLAIN),
+    ({"plain_body": f"{BREAK}&nbsp;Yes."}, f"{BREAK} Yes."),
+    ({"body": PLAIN}, PLAIN),
+    ({"body": HTML}, SHOWN),
+    ({"html_body": "a &amp; b"}, "a & b"),
+])  # fmt: skip
+def test_texts_of_zendesk(read, fields, text):
+    assert read(zendesk(*fields.items())) == [("Hi?", text)]
+
+
+@pytest.mark.parametrize(("fields", "text"), [
+    ({"body_text": PLAIN, "body": HTML}, PLAIN), ({"body_text": BREAK}, BREAK), ({"body": HTML}, SHOWN),
+])  # fmt: skip
+def test_texts_of_freshdesk(read, fields, text):
+    note = {"incoming": False, "private": False, "user_id": 5, **fields}
+    ticket = {"id": 7, "requester_id": 9, "description_text": "List<Key>?", "description": "<div>x</div>"}
+    assert read({**ticket, "conversations": [note]}) == [("List<Key>?", text)]
+
+
+@pytest.mark.parametrize(("content", "text"), [(PLAIN, PLAIN), (HTML, SHOWN)])
+def test_texts_of_chatwoot(read, content, text):
+    messages = [{"content": each, "message_type": kind, "conversation_id": 1} for kind, each in enumerate(("Hi?", content))]
+    assert read({"payload": messages}) == [("Hi?", text)]
+
+
+@pytest.mark.parametrize(("field", "value", "text"), [
+    ("comment_value", PLAIN, PLAIN), ("comment_value", HTML, SHOWN), ("comment_value_html", HTML, SHOWN),
+])  # fmt: skip
+def test_texts_of_macros(reply, field, value, text):
+    assert reply({"macros": [{"title": "a", "active": True, "actions": [{"field": field, "value": value}]}]}) == text
+
+
+@pytest.mark.parametrize(("entry", "text"), [
+    ({"short_code": "a", "content": PLAIN}, PLAIN),
+    ({"short_code": "a", "content": HTML}, SHOWN),
+    ({"name": "a", "body": HTML, "body_text": PLAIN, "type": "macro"}, PLAIN),
+    ({"title": "a", "folder_id": 1, "description": HTML, "description_text": PLAIN, "status": 2}, PLAIN),
+    ({"title": "a", "body": "<h1>A</h1><img alt='b'>a &amp; b", "draft": False}, "A\na & b"),
+])  # fmt: skip
+def test_texts_of_canned_responses_and_articles(reply, entry, text):
+    assert reply({"articles" if "draft" in entry or "status" in entry else "data": [entry]}) == text
+
+
+def test_a_customer_in_copy_is_no_agent(read):
+    entries = [(5, False, "Which model?"), (8, True, "I am a colleague; the X200."), (5, False, "Replace the drum.")]
+    conversations = [
+        {"body_text": text, "incoming": incoming, "private": False, "user_id": user} for user, incoming, text in entries
+    ]
+    ticket = {"id": 7, "requester_id": 9, "description_text": "It is broken."}
+    texts = [text for _, _, text in entries]
+    wanted = [("It is broken.", texts[0]), ("It is broken.", *texts)]
+    assert read({**ticket, "conversations": conversations}) == wanted
+    for entry, incoming in zip(conversations, (None, None, 0), strict=True):
+        entry["incoming"] = incoming  # nothing to go by: the requester alone is a customer
+    assert read({**ticket, "conversations": conversations}) == [("It is broken.", " ".join(texts))]
+
+
+def test_a_private_note_before_the_question_makes_nobody_a_customer(read):
+    ticket = zendesk(("body", "Here."))
+    note = {"author_id": 9, "public": False, "body": "A note."}
+    assert read({**ticket, "comments": [note, *ticket["comments"]]}) == [("Hi?", "Here.")]

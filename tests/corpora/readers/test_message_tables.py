@@ -1,0 +1,119 @@
+"""Tables of messages: the order of rows, private ones, and those without a conversation or a time."""
+
+import json
+
+import pytest
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
+from rejoinder.errors import InputError
+from tests.corpora.readers.workbook import workbook
+
+QUESTION = "Ann,customer,Where is it?"
+ANSWER = "Bob,agent,On its way."
+THANKS = "Ann,customer,Thanks"
+WELCOME = "Bob,agent,Welcome"
+WANTED = [("Where is it?", "On its way."), ("Where is it?", "On its way.", "Thanks", "Welcome")]
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(rows, header="ticket,author,role,text,time", name="a.csv", reading=None):
+        path = tmp_path / name
+        path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+        examples = read_chats(path, reading or Reading(), ChatsSettings())
+        return [(*example.context, example.response) for example in examples]
+
+    return run
+
+
+def test_rows_of_one_minute_are_turned_where_the_newest_stands_first(read):
+    rows = [f"1,{ANSWER},2024-01-05 10:00", f"1,{QUESTION},2024-01-05 10:00"]
+    later = [f"1,{WELCOME},2024-01-05 10:01", f"1,{THANKS},2024-01-05 10:01"]
+    assert read([*later, *rows]) == WANTED
+    assert read([*reversed(rows), *reversed(later)]) == WANTED
+    # Each chat is of one minute, and the chats fall.
+    assert read([f"2,{WELCOME},2024-01-05 10:01", f"2,{THANKS},2024-01-05 10:01", *rows]) == [
+        ("Thanks", "Welcome"),
+        ("Where is it?", "On its way."),
+    ]
+
+
+def test_chats_that_fall_are_not_turned_where_their_messages_rise(read):
+    rows = [f"9,{THANKS},2024-01-07 10:00", f"9,{WELCOME},2024-01-07 10:00"]
+    rows += [f"1,{QUESTION},2024-01-05 10:00", f"1,{ANSWER},2024-01-05 10:01"]
+    assert read(rows) == [("Thanks", "Welcome"), ("Where is it?", "On its way.")]
+
+
+def test_dates_of_twelve_hour_clocks_have_the_month_first(read):
+    assert read([f"1,{ANSWER},04/04/2024 1:05 PM", f"1,{QUESTION},03/05/2024 11:55 AM"]) == WANTED[:1]
+
+
+@pytest.mark.parametrize("column", ["public", "is_public", "Is Public"])
+def test_rows_that_are_not_public_are_private_notes(read, column):
+    reading = Reading()
+    rows = [f"1,{QUESTION},true", "1,Bob,agent,A tiresome one.,False", f"1,{ANSWER},"]
+    assert read(rows, f"ticket,author,role,text,{column}", reading=reading) == WANTED[:1]
+    assert reading.dropped == {"private notes": 1}
+
+
+def test_a_silence_splits_messages_without_a_conversation(read):
+    reading = Reading()
+    rows = [f",{QUESTION},2024-01-05 10:00", f" ,{ANSWER},2024-01-05 10:01"]
+    rows += [f",{THANKS},2024-03-05 10:00", f",{WELCOME},2024-03-05 10:01"]
+    assert read(rows, reading=reading) == [("Where is it?", "On its way."), ("Thanks", "Welcome")]
+    assert "4 messages without a conversation are one chat, which a silence splits" in reading.notes[1]
+
+
+def test_times_that_cannot_be_read_are_noted(read):
+    reading = Reading()
+    assert read([f"1,{QUESTION},morning", f"1,{ANSWER},", f"2,{THANKS},2024-01-05"], reading=reading) == WANTED[:1]
+    assert reading.notes[1].endswith(
+        "2 of 3 times are missing or cannot be read, such as 'morning'; their chats keep the order of the file"
+    )
+    reading = Reading()
+    read([f"1,{QUESTION}", f"1,{ANSWER}"], "ticket,author,role,text", reading=reading)
+    assert len(reading.notes) == 2
+
+
+BAD_ROWS = [
+    (["2,Ann,customer,Where, now?"], r"a\.csv:4: the row has 5 fields and not as many as the header"),
+    (["2,Ann,customer"], r"a\.csv:4: the row has 3 fields"),
+    (['2,Ann,customer,"Wh"ere?"'], r"a\.csv:4: not CSV .*; write a double quote within quotes twice"),
+    (["2,Ann,cust\romer,Where?"], r"a\.csv:4: not CSV \(a carriage return outside quotes\)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bad", "fault"), BAD_ROWS)
+def test_bad_rows_stop_the_reading_or_are_skipped_and_counted(read, bad, fault):
+    header = "ticket,author,role,text"
+    rows = [f"1,{QUESTION}", f"1,{ANSWER}", *bad, f"3,{THANKS}", f"3,{WELCOME}"]
+    with pytest.raises(InputError, match=fault):
+        read(rows, header)
+    reading = Reading(skip_bad=True)
+    assert read(rows, header, reading=reading) == [("Where is it?", "On its way."), ("Thanks", "Welcome")]
+    assert (reading.bad_lines, reading.lines) == (1, 3)
+    with pytest.raises(InputError, match="more than 0 bad lines"):
+        read(rows, header, reading=Reading(skip_bad=True, max_bad=0))
+
+
+@pytest.mark.parametrize(("bad", "fault"), [
+    ("{broken", r"a\.jsonl:3: not JSON .*; one object a line is read"), ("5", r"a\.jsonl:3: a JSON int; an object"),
+])  # fmt: skip
+def test_bad_lines_of_json_stop_the_reading_or_are_skipped_and_counted(read, bad, fault):
+    rows = [dict(zip(("ticket", "author", "role", "text"), f"1,{row}".split(","), strict=True)) for row in (QUESTION, ANSWER)]
+    lines = [*map(json.dumps, rows[1:]), bad]
+    with pytest.raises(InputError, match=fault):
+        read(lines, json.dumps(rows[0]), "a.jsonl")
+    reading = Reading(skip_bad=True)
+    assert read(lines, json.dumps(rows[0]), "a.jsonl", reading) == WANTED[:1]
+    assert reading.bad_lines == 1
+
+
+def test_bad_rows_of_workbooks_are_skipped_and_counted(tmp_path):
+    rows = [["ticket", "author", "role", "text"], *([1, *row.split(",")] for row in (QUESTION, ANSWER))]
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(workbook([*rows, [1, "Ann", "customer", "Thanks", "a cell more"]]))
+    reading = Reading(skip_bad=True)
+    [example] = read_chats(path, reading, ChatsSettings())
+    assert (example.response, reading.bad_lines) == ("On its way.", 1)
