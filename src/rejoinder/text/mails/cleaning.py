@@ -188,7 +188,7 @@ def _without_signatures(lines: list[str]) -> list[str]:
     """Return lines without closings and delimiters that have a signature below them."""
     texts = [line for line in lines if line]
     first = 1 if texts and is_salutation(texts[0]) else 0  # line that says something
-    said = _said_lines(lines)
+    said: list[bool] = []  # looked at where a line closes
     added = [_is_added(line) for line in lines]
     asked = [number for number, line in enumerate(lines) if line.endswith("?") or added[number]]
     last_asked = asked[-1] if asked else -1
@@ -200,6 +200,8 @@ def _without_signatures(lines: list[str]) -> list[str]:
         if line == DELIMITER and number > last_asked:
             break
         is_closed = line in _DASHES or is_closing(line)
+        if is_closed and not said:
+            said = _said_lines(lines)
         may_sign = is_closed and _may_sign(line, above, first)
         end = _signature_end(lines, said, added, number) if is_closed else number
         if not may_sign and (end < len(lines) or line in _DASHES):
