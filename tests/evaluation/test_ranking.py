@@ -338,3 +338,11 @@ def test_a_search_is_measured_by_where_the_right_reply_comes():
         InputError, match="none of the responses of 5 examples is among the index's 1 replies"
     ):
         evaluate_search(search, ["x"], examples)
+
+
+def test_a_search_is_measured_where_all_examples_have_the_same_right_reply():
+    examples = [Example((f"message {i}",), "right") for i in range(3)]
+    result = evaluate_search(lambda asked: [[("other", 0.9), ("right", 0.8)]] * len(asked), ["other", "right"], examples)
+    assert (result.ranks.tolist(), result.candidates, result.mrr.value) == ([2, 2, 2], 2, 0.5)
+    with pytest.raises(InputError, match="the index holds one reply"):
+        evaluate_search(lambda asked: [[("right", 0.8)]] * len(asked), ["right"], examples)

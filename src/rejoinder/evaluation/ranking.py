@@ -29,7 +29,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.documents import Described
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError, shown
-from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
+from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, pooled_task, ranking_task
 from rejoinder.progress import Advance, silent
 
 CONFIDENCE = 0.95
@@ -331,7 +331,10 @@ def evaluate_search(
             f"none of the responses of {len(examples)} examples is among the index's {count}"
             " replies"
         )
-    task = ranking_task(examples, pool=there.values(), key=text_key)
+    if count < 2:
+        raise InputError("the index holds one reply, which is always the first; add others")
+    # the search ranks all replies of the index, though all examples may have the same right one
+    task = pooled_task(examples, there.values(), text_key, fewest=1)
     right = [
         text_key(texts[label])
         for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)
