@@ -101,6 +101,16 @@ def test_several_labels(tmp_path):
         read_intents(tmp_path / "b.jsonl")
 
 
+def test_a_list_of_labels_goes_before_a_single_one_where_there_may_be_several(tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "book", "label": "book", "labels": ["book", "pay"]}\n{"text": "ask", "label": "ask", "labels": null}\n'
+    )
+    (tmp_path / "a.csv").write_text("text,label,labels\nbook,book,book|pay\nask,ask,ask\n")
+    for name in ("a.jsonl", "a.csv"):
+        assert read_intents(tmp_path / name, separator="|").labels == (("book", "pay"), ("ask",))
+        assert read_intents(tmp_path / name).labels == (("book",), ("ask",))
+
+
 def test_wrong_files_are_named_with_place_and_reason(tmp_path):
     for name, content, said in (
         ("a.csv", "text,label\nhello\n", r"a.csv:2: 1 columns instead of 2"),

@@ -43,6 +43,15 @@ IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class _Reading:
+    """How texts are read, and notes on unclear files."""
+
+    out_of_scope: str = OUT_OF_SCOPE
+    multi_label: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class IntentData:
     """Texts and their labels: one per text, or several if `multi_label`."""
 
@@ -177,8 +186,8 @@ def read_intents(
         )
     texts = []
     labels = []
-    notes: list[str] = []
-    for where, text, given in _read(path, part, notes, out_of_scope):
+    reading = _Reading(out_of_scope, separator is not None)
+    for where, text, given in _read(path, part, reading):
         names = given
         if separator is not None and len(given) == 1:
             names = tuple(given[0].split(separator)) if given[0].strip() else ()
@@ -196,7 +205,7 @@ def read_intents(
     if not texts:
         named = f"the part {part} of {path}" if part and path.is_dir() else str(path)
         raise InputError(f"{named} holds no texts; give texts and their labels")
-    return IntentData(tuple(texts), tuple(labels), tuple(notes))
+    return IntentData(tuple(texts), tuple(labels), tuple(reading.notes))
 
 
 def has_part(path: str | Path, part: str) -> bool:
@@ -232,22 +241,20 @@ def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
     )
 
 
-def _read(
-    path: Path, part: str | None, notes: list[str], out_of_scope: str = OUT_OF_SCOPE
-) -> Iterator[Row]:
+def _read(path: Path, part: str | None, reading: _Reading) -> Iterator[Row]:
     if path.is_dir():
         return (
             _parallel_rows(path)
             if (path / TEXTS_FILE).is_file()
-            else _part_rows(path, part or "train", notes, out_of_scope)
+            else _part_rows(path, part or "train", reading)
         )
     kind = strip_compression(path).suffix.lower()
     if kind == ".json":
-        return _object_rows(path, part or "train", notes, out_of_scope)
+        return _object_rows(path, part or "train", reading)
     if kind == ".csv":
-        return read_csv(path, notes)
+        return read_csv(path, reading.notes, multi_label=reading.multi_label)
     if kind in (".jsonl", ".ndjson"):
-        return read_jsonl(path)
+        return read_jsonl(path, multi_label=reading.multi_label)
     raise InputError(
         f"{path}: intents are read from .csv, .jsonl, .json (each may end in .zst,"
         f" .gz, .bz2 or .xz too), or a folder with {TEXTS_FILE} and {LABELS_FILE}"
@@ -267,10 +274,10 @@ def _is_blank(place: Path) -> bool:
     """Return whether a part's file or folder holds no text."""
     file = place / TEXTS_FILE if place.is_dir() else place
     is_empty = file.is_file() and not file.stat().st_size
-    return is_empty or next(_read(place, None, []), None) is None
+    return is_empty or next(_read(place, None, _Reading()), None) is None
 
 
-def _part_rows(folder: Path, part: str, notes: list[str], out_of_scope: str) -> Iterator[Row]:
+def _part_rows(folder: Path, part: str, reading: _Reading) -> Iterator[Row]:
     if (found := _find_part(folder, part)) is None:
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(
@@ -281,7 +288,7 @@ def _part_rows(folder: Path, part: str, notes: list[str], out_of_scope: str) -> 
         raise InputError(
             f"{found} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}"
         )
-    return _read(found, part, notes, out_of_scope)
+    return _read(found, part, reading)
 
 
 def _parallel_rows(folder: Path) -> Iterator[Row]:
@@ -295,11 +302,11 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
         yield f"{folder / TEXTS_FILE}:{number}", text, (label,)
 
 
-def _object_rows(path: Path, part: str, notes: list[str], out_of_scope: str) -> Iterator[Row]:
+def _object_rows(path: Path, part: str, reading: _Reading) -> Iterator[Row]:
     """Yield the texts and labels of a part of a JSON object, or of its utterances."""
     content = _read_object(path)
     if listed := utterances(content):
-        yield from _utterance_rows(path, listed, is_luis(content), notes, out_of_scope)
+        yield from _utterance_rows(path, listed, is_luis(content), reading)
         return
     has_lists = all(isinstance(rows, list) for rows in content.values())
     if not has_lists or not any(name in content for names in PARTS.values() for name in names):
@@ -314,16 +321,16 @@ def _object_rows(path: Path, part: str, notes: list[str], out_of_scope: str) -> 
 
 
 def _utterance_rows(
-    path: Path, listed: list[tuple[str, str]], has_none: bool, notes: list[str], out_of_scope: str
+    path: Path, listed: list[tuple[str, str]], has_none: bool, reading: _Reading
 ) -> Iterator[Row]:
     """Yield the texts and labels of an export; `has_none`: None is the label out of scope."""
     count = 0
     for number, (text, label) in enumerate(listed):
         is_none = has_none and label == NONE_OF_LUIS
         count += is_none
-        yield f"{path}, utterance {number}", text, (out_of_scope if is_none else label,)
+        yield f"{path}, utterance {number}", text, (reading.out_of_scope if is_none else label,)
     if count:
-        notes.append(f"{path}: LUIS's intent None is read as out of scope, {count:,} texts")
+        reading.notes.append(f"{path}: LUIS's intent None is read as out of scope, {count:,} texts")
 
 
 def _read_object(path: Path) -> dict[str, Any]:
