@@ -190,6 +190,53 @@ def test_the_intent_none_of_luis_is_out_of_scope(tmp_path):
     assert read_training(path).train.names == ("None", "lost", "pin")
 
 
+def clu(*rows):
+    rows = [{"text": text, "intent": name, "dataset": part} for text, name, part in rows]
+    return {"metadata": {"projectKind": "Conversation"}, "assets": {"intents": [{"category": "None"}], "utterances": rows}}
+
+
+def test_clu_has_the_intent_none_and_texts_for_tests(tmp_path):
+    path = tmp_path / "export.json"
+    rows = [(text, name, "Train") for text, name in LISTED]
+    path.write_text(json.dumps(clu(*rows, ("a joke", "None", "Train"), ("my pin", "pin", "Test"), ("rain?", "None", "Test"))))
+    read = read_training(path)
+    assert (read.train.texts, read.oos_texts) == (tuple(text for text, _ in LISTED), ("a joke",))
+    assert read.notes == (f"{path}: CLU's intent None is read as out of scope, 1 texts",)
+    assert read.valid is None
+    inside, outside = read_scoped(path, "test")
+    assert (inside.texts, inside.labels, outside) == (("my pin",), (("pin",),), ("rain?",))
+    assert (has_part(path, "train"), has_part(path, "valid"), has_part(path, "test")) == (True, False, True)
+    with pytest.raises(InputError, match="has no part valid; it holds train, test"):
+        read_intents(path, "valid")
+    for part in ("Train", "Test"):  # all texts have one part: the file is not cut
+        path.write_text(json.dumps(clu(*((text, name, part) for text, name in LISTED))))
+        assert len(read_training(path).train) == len(read_intents(path, "test")) == 2
+        assert not has_part(path, "test")
+
+
+def test_texts_without_an_intent_are_out_of_scope_or_noted(tmp_path):
+    path = tmp_path / "export.json"
+    joke = {"text": "tell me a joke", "entities": [], "traits": []}
+    for content, said in (
+        ({**EXPORTS["Watson"], "counterexamples": [joke]}, "Watson's counterexamples are read as out of scope, 1 texts"),
+        ({"workspace": {**EXPORTS["Watson"], "counterexamples": [joke]}}, "Watson's counterexamples are read as out of scope, 1 texts"),
+        ({"utterances": [*ROWS, joke]}, "wit.ai's utterances without an intent are read as out of scope, 1 texts"),
+        ({"utterances": [*ROWS, {**joke, "intent": None}]}, "wit.ai's utterances without an intent are read as out of scope, 1 texts"),
+    ):
+        path.write_text(json.dumps(content))
+        read = read_training(path)
+        assert (read.train.texts, read.oos_texts) == (tuple(text for text, _ in LISTED), ("tell me a joke",))
+        assert read.notes == (f"{path}: {said}",)
+    for content in ({"rasa_nlu_data": {"common_examples": [*ROWS, joke]}}, {"utterances": [*ROWS, {"text": "a joke"}]}):
+        path.write_text(json.dumps(content))
+        read = read_training(path)
+        assert (len(read.train), read.oos_texts) == (2, ())
+        assert read.notes == (f"{path}: texts without an intent are left out, 1 texts",)
+    path.write_text(json.dumps({"utterances": [joke]}))
+    with pytest.raises(InputError, match=r"JSON of LUIS, CLU, wit\.ai, .* is read"):
+        read_training(path)
+
+
 def test_an_object_of_something_else_is_named(tmp_path):
     known = r'JSON of LUIS, CLU, wit.ai, Watson, Alexa and Rasa is read, and \{"train": \[\[text, label\], ...\], ...\}'
     for content, said in (

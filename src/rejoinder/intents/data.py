@@ -3,7 +3,7 @@
 - `.csv`: two columns, text and label; a first row with their names is a header
 - `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
 - `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins
-  the part `val`; or the utterances of LUIS, wit.ai, Watson Assistant, Alexa or Rasa's JSON
+  the part `val`; or the texts of LUIS, CLU, wit.ai, Watson Assistant, Alexa or Rasa's JSON
 - a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each
   part
 
@@ -24,7 +24,7 @@ from rejoinder.conversations import TEXTS, check_list
 from rejoinder.corpora.lines import open_lines, open_pieces, strip_compression
 from rejoinder.corpora.registry.recognition import title_of
 from rejoinder.errors import InputError
-from rejoinder.intents.exports import NONE_OF_LUIS, is_luis, utterances
+from rejoinder.intents.exports import Utterance, notes_on, read_export
 from rejoinder.intents.tables import Row, read_csv, read_items, read_json, read_jsonl
 from rejoinder.text.background import background, multilingual_background
 
@@ -176,8 +176,9 @@ def read_intents(
 ) -> IntentData:
     """Read texts with their intents (see above), of one `part` of a path that holds several.
 
-    A `separator` stands between the labels of a text that may have several. Texts of the intent
-    None of LUIS get the label `out_of_scope`. An InputError names file, line and reason.
+    A `separator` stands between the labels of a text that may have several. What an export has as
+    out of scope, such as the intent None of LUIS, gets the label `out_of_scope`. An InputError
+    names file, line and reason.
     """
     path = Path(path)
     if not path.exists():
@@ -217,7 +218,9 @@ def has_part(path: str | Path, part: str) -> bool:
     if not path.is_file() or strip_compression(path).suffix.lower() != ".json":
         return False
     content = _read_object(path)
-    return not utterances(content) and any(content.get(name) for name in PARTS[part])
+    if listed := read_export(content):
+        return part in _parts_of(listed)
+    return any(content.get(name) for name in PARTS[part])
 
 
 def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
@@ -305,8 +308,8 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
 def _object_rows(path: Path, part: str, reading: _Reading) -> Iterator[Row]:
     """Yield the texts and labels of a part of a JSON object, or of its utterances."""
     content = _read_object(path)
-    if listed := utterances(content):
-        yield from _utterance_rows(path, listed, is_luis(content), reading)
+    if listed := read_export(content):
+        yield from _utterance_rows(path, listed, part, reading)
         return
     has_lists = all(isinstance(rows, list) for rows in content.values())
     if not has_lists or not any(name in content for names in PARTS.values() for name in names):
@@ -321,16 +324,24 @@ def _object_rows(path: Path, part: str, reading: _Reading) -> Iterator[Row]:
 
 
 def _utterance_rows(
-    path: Path, listed: list[tuple[str, str]], has_none: bool, reading: _Reading
+    path: Path, listed: list[Utterance], part: str, reading: _Reading
 ) -> Iterator[Row]:
-    """Yield the texts and labels of an export; `has_none`: None is the label out of scope."""
-    count = 0
-    for number, (text, label) in enumerate(listed):
-        is_none = has_none and label == NONE_OF_LUIS
-        count += is_none
-        yield f"{path}, utterance {number}", text, (reading.out_of_scope if is_none else label,)
-    if count:
-        reading.notes.append(f"{path}: LUIS's intent None is read as out of scope, {count:,} texts")
+    """Yield the texts and labels of an export, or of its part if it has several."""
+    parts = _parts_of(listed)
+    if parts and part not in parts:
+        raise InputError(f"{path} has no part {part}; it holds {', '.join(parts)}")
+    chosen = {number: each for number, each in enumerate(listed) if each.part == part or not parts}
+    for number, each in chosen.items():
+        label = reading.out_of_scope if each.out_of_scope else each.intent
+        if label is not None:
+            yield f"{path}, utterance {number}", each.text, (label,)
+    reading.notes.extend(f"{path}: {line}" for line in notes_on(chosen.values()))
+
+
+def _parts_of(listed: list[Utterance]) -> tuple[str, ...]:
+    """Return the parts of an export; none if all its texts are of one."""
+    parts = tuple(dict.fromkeys(each.part for each in listed))
+    return parts if len(parts) > 1 else ()
 
 
 def _read_object(path: Path) -> dict[str, Any]:
