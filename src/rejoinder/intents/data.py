@@ -209,12 +209,31 @@ def read_intents(
     return IntentData(tuple(texts), tuple(labels), tuple(reading.notes))
 
 
+def read_all_parts(path: str | Path) -> IntentData:
+    """Read texts with their intents, of all parts that a path holds.
+
+    A note names the parts if they are several.
+    """
+    parts = [part for part in PARTS if has_part(path, part)]
+    if not parts:
+        return read_intents(path)
+    read = [read_intents(path, part) for part in parts]
+    notes = [note for each in read for note in each.notes]
+    if len(parts) > 1:
+        notes.append(f"{path}: the texts of its parts {', '.join(parts)} are read together")
+    return IntentData(
+        tuple(text for each in read for text in each.texts),
+        tuple(names for each in read for names in each.labels),
+        tuple(notes),
+    )
+
+
 def has_part(path: str | Path, part: str) -> bool:
     """Return whether a path holds several parts, including this one with a text."""
     path = Path(path)
     if path.is_dir():
         found = None if (path / TEXTS_FILE).is_file() else _find_part(path, part)
-        return found is not None and not _is_blank(found)
+        return found is not None and not _is_blank(found, part)
     if not path.is_file() or strip_compression(path).suffix.lower() != ".json":
         return False
     content = _read_object(path)
@@ -273,11 +292,11 @@ def _find_part(folder: Path, part: str) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
-def _is_blank(place: Path) -> bool:
+def _is_blank(place: Path, part: str) -> bool:
     """Return whether a part's file or folder holds no text."""
     file = place / TEXTS_FILE if place.is_dir() else place
     is_empty = file.is_file() and not file.stat().st_size
-    return is_empty or next(_read(place, None, _Reading()), None) is None
+    return is_empty or next(_read(place, part, _Reading()), None) is None
 
 
 def _part_rows(folder: Path, part: str, reading: _Reading) -> Iterator[Row]:
