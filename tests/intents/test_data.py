@@ -60,6 +60,17 @@ def test_parallel_files_and_a_folder_of_parts(tmp_path):
     assert has_part(tmp_path, "valid")
 
 
+def test_parts_of_a_folder_may_be_compressed(tmp_path):
+    (tmp_path / "train.csv").write_text("text,label\nx,one\ny,two\n")
+    (tmp_path / "valid.csv.gz").write_bytes(gzip.compress(b"text,label\nz,two\n"))
+    (tmp_path / "test.ndjson.gz").write_bytes(gzip.compress(b'{"text": "w", "label": "two"}\n'))
+    assert read_training(tmp_path).valid.texts == ("z",)
+    assert read_intents(tmp_path, "test").texts == ("w",)
+    (tmp_path / "valid.csv.gz").unlink()
+    (tmp_path / "valid.json").write_text('{"valid": [["v", "one"]]}')
+    assert read_training(tmp_path).valid.texts == ("v",)
+
+
 def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path):
     path = tmp_path / "data_full.json"
     content = {

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.conversations import TEXTS, check_list
-from rejoinder.corpora.lines import open_lines, open_pieces, strip_compression
+from rejoinder.corpora.lines import COMPRESSIONS, open_lines, open_pieces, strip_compression
 from rejoinder.corpora.registry.recognition import title_of
 from rejoinder.errors import InputError
 from rejoinder.intents.exports import Utterance, notes_on, read_export
@@ -285,9 +285,10 @@ def _read(path: Path, part: str | None, reading: _Reading) -> Iterator[Row]:
 
 def _find_part(folder: Path, part: str) -> Path | None:
     places = (
-        folder / f"{name}{ending}"
+        folder / f"{name}{ending}{compression}"
         for name in PARTS[part]
-        for ending in ("", ".csv", ".jsonl", ".json")
+        for ending in ("", ".csv", ".jsonl", ".ndjson", ".json")
+        for compression in (("", *COMPRESSIONS) if ending else ("",))
     )
     return next((place for place in places if place.exists()), None)
 
