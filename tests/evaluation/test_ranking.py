@@ -360,3 +360,16 @@ def test_ties_that_go_on_after_the_last_place_count_against_a_search(place, tied
     examples = [Example(("message",), replies[place])]
     result = evaluate_search(lambda asked: [found[:SEARCHED_FOR]] * len(asked), replies, examples)
     assert result.ranks.tolist() == [rank]
+
+
+def test_searches_are_comparable_among_the_same_replies_in_any_order():
+    def search(asked):
+        return [[("reply 1", 0.9), ("reply 0", 0.8)]] * len(asked)
+
+    replies = ["reply 0", "reply 1", "x", "y"]
+    first, turned, other = (
+        evaluate_search(search, texts, numbered_examples(2)) for texts in (replies, replies[::-1], [*replies[:3], "z"])
+    )
+    assert compare(first, turned).mrr.value == 0
+    with pytest.raises(InputError, match="different examples or groups"):
+        compare(first, other)

@@ -320,10 +320,13 @@ def evaluate_search(
     examples = [replace(example, candidates=(), label=None) for example in examples]
     responses = {text_key(example.response) for example in examples}
     count = 0
+    keys = 0  # a sum of hashes, which does not depend on the replies' order
     there = dict[str, str]()
     times = Counter[str]()
     for count, text in enumerate(replies, 1):  # noqa: B007 (the last one is the count)
-        if (key := text_key(text)) in responses:
+        key = text_key(text)
+        keys += int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest())
+        if key in responses:
             there.setdefault(key, text)
             times[key] += 1
     if not there:
@@ -334,7 +337,7 @@ def evaluate_search(
     if count < 2:
         raise InputError("the index holds one reply, which is always the first; add others")
     # the search ranks all replies of the index, though all examples may have the same right one
-    task = pooled_task(examples, there.values(), text_key, fewest=1)
+    task = pooled_task(examples, (there[key] for key in sorted(there)), text_key, fewest=1)
     right = [
         text_key(texts[label])
         for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)
@@ -353,7 +356,7 @@ def evaluate_search(
     ambiguous = sum(times[key] > 1 for key in right)
     ks = [k for k in RETRIEVED_AT if k < count]
     result = _result(task, found, ks, ambiguous, seconds, seed)
-    fingerprint = hashlib.sha256(f"{task.fingerprint} {count}".encode()).hexdigest()
+    fingerprint = hashlib.sha256(f"{task.fingerprint} {count} {keys}".encode()).hexdigest()
     return replace(
         result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint
     )
