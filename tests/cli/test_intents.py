@@ -156,6 +156,22 @@ def test_small_data_is_split_into_parts_that_the_next_command_reads(command, ref
     refused("split", several, "-o", tmp_path / "x", said="`rejoinder intents train --multi-label` alone takes several")
 
 
+def test_all_parts_of_a_folder_or_file_are_split(command, tmp_path):
+    (tmp_path / "parts").mkdir()
+    rows = {name: write(toy_data(6, seed=seed), tmp_path / "parts" / f"{name}.csv") for seed, name in enumerate(("train", "test"))}
+    (tmp_path / "parts" / "valid.csv").write_text("text,label\n")
+    content = {name: list(csv.reader(path.open()))[1:] for name, path in rows.items()}
+    (tmp_path / "parts.json").write_text(json.dumps(content | {"oos_train": [["who won?", "oos"]]}))
+    for number, (source, count) in enumerate((("parts", 48), ("parts.json", 49), ("parts/train.csv", 24))):
+        ended = command("split", tmp_path / source, "-o", tmp_path / f"{number}", "--json")
+        assert sum(ended.json[name] for name in ("train", "valid", "test")) == count
+        assert ("parts train, test are read together" in ended.err) == (count > 24)
+    one = tmp_path / "one"
+    one.mkdir()
+    (tmp_path / "parts.json").rename(one / "test.json")  # a part may be a file of parts
+    assert command("split", one, "-o", tmp_path / "x", "--json").json["train"] > 0
+
+
 @pytest.mark.parametrize("verb", ["train", "fine-tune"])
 def test_exports_and_unknown_headers_are_read(command, place, tmp_path, verb):
     """LUIS, wit.ai, Rasa and Watson; a first row that may be a header is noted."""

@@ -254,6 +254,13 @@ def test_reply_gives_score_position_text_and_payload(command, index):
     assert (found["context"], found["replies"][0]["position"]) == (["Hi", "At noon."], 1)
 
 
+def test_a_byte_order_mark_on_standard_input_is_no_part_of_a_message(command, index):
+    marked = b"\xef\xbb\xbfAt noon.\r\nHi\r\n"
+    assert command("reply", index, "-", "--json", stdin=marked).json["context"] == ["At noon.", "Hi"]
+    turns = command("chat", index, "--json", stdin=marked).json["turns"]
+    assert [turn["message"] for turn in turns] == ["At noon.", "Hi"]
+
+
 def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_path):
     (tmp_path / "more.jsonl").write_text('{"text": "Noon, in Ulm.", "id": "a,3", "tag": "time"}\n')
     assert command("index", "add", index, "more.jsonl").code == 0

@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import (
+    SEARCHED_FOR,
     RankingResult,
     compare,
     evaluate,
@@ -338,3 +339,37 @@ def test_a_search_is_measured_by_where_the_right_reply_comes():
         InputError, match="none of the responses of 5 examples is among the index's 1 replies"
     ):
         evaluate_search(search, ["x"], examples)
+
+
+def test_a_search_is_measured_where_all_examples_have_the_same_right_reply():
+    examples = [Example((f"message {i}",), "right") for i in range(3)]
+    result = evaluate_search(lambda asked: [[("other", 0.9), ("right", 0.8)]] * len(asked), ["other", "right"], examples)
+    assert (result.ranks.tolist(), result.candidates, result.mrr.value) == ([2, 2, 2], 2, 0.5)
+    with pytest.raises(InputError, match="the index holds one reply"):
+        evaluate_search(lambda asked: [[("right", 0.8)]] * len(asked), ["right"], examples)
+
+
+@pytest.mark.parametrize(
+    ("place", "tied", "rank"),
+    [(0, 200, 200), (0, 101, 200), (0, 100, 100), (50, 200, 200), (99, 100, 100), (99, 101, 200), (99, 0, 100), (100, 0, 200)],
+)
+def test_ties_that_go_on_after_the_last_place_count_against_a_search(place, tied, rank):
+    """The right reply is found at `place`; the first `tied` replies have one score."""
+    replies = [f"reply {i}" for i in range(200)]
+    found = [(text, 0.5 if i < tied else 0.4 - i / 1000) for i, text in enumerate(replies)]
+    examples = [Example(("message",), replies[place])]
+    result = evaluate_search(lambda asked: [found[:SEARCHED_FOR]] * len(asked), replies, examples)
+    assert result.ranks.tolist() == [rank]
+
+
+def test_searches_are_comparable_among_the_same_replies_in_any_order():
+    def search(asked):
+        return [[("reply 1", 0.9), ("reply 0", 0.8)]] * len(asked)
+
+    replies = ["reply 0", "reply 1", "x", "y"]
+    first, turned, other = (
+        evaluate_search(search, texts, numbered_examples(2)) for texts in (replies, replies[::-1], [*replies[:3], "z"])
+    )
+    assert compare(first, turned).mrr.value == 0
+    with pytest.raises(InputError, match="different examples or groups"):
+        compare(first, other)

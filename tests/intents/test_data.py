@@ -60,6 +60,17 @@ def test_parallel_files_and_a_folder_of_parts(tmp_path):
     assert has_part(tmp_path, "valid")
 
 
+def test_parts_of_a_folder_may_be_compressed(tmp_path):
+    (tmp_path / "train.csv").write_text("text,label\nx,one\ny,two\n")
+    (tmp_path / "valid.csv.gz").write_bytes(gzip.compress(b"text,label\nz,two\n"))
+    (tmp_path / "test.ndjson.gz").write_bytes(gzip.compress(b'{"text": "w", "label": "two"}\n'))
+    assert read_training(tmp_path).valid.texts == ("z",)
+    assert read_intents(tmp_path, "test").texts == ("w",)
+    (tmp_path / "valid.csv.gz").unlink()
+    (tmp_path / "valid.json").write_text('{"valid": [["v", "one"]]}')
+    assert read_training(tmp_path).valid.texts == ("v",)
+
+
 def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path):
     path = tmp_path / "data_full.json"
     content = {
@@ -99,6 +110,16 @@ def test_several_labels(tmp_path):
         InputError, match=r"b.jsonl:1: 2 labels; give one \(`rejoinder intents train --multi-label`"
     ):
         read_intents(tmp_path / "b.jsonl")
+
+
+def test_a_list_of_labels_goes_before_a_single_one_where_there_may_be_several(tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "book", "label": "book", "labels": ["book", "pay"]}\n{"text": "ask", "label": "ask", "labels": null}\n'
+    )
+    (tmp_path / "a.csv").write_text("text,label,labels\nbook,book,book|pay\nask,ask,ask\n")
+    for name in ("a.jsonl", "a.csv"):
+        assert read_intents(tmp_path / name, separator="|").labels == (("book", "pay"), ("ask",))
+        assert read_intents(tmp_path / name).labels == (("book",), ("ask",))
 
 
 def test_wrong_files_are_named_with_place_and_reason(tmp_path):
@@ -178,6 +199,53 @@ def test_the_intent_none_of_luis_is_out_of_scope(tmp_path):
     assert read_training(path).notes == ()
     path.write_text(json.dumps({"utterances": [*ROWS, none]}))
     assert read_training(path).train.names == ("None", "lost", "pin")
+
+
+def clu(*rows):
+    rows = [{"text": text, "intent": name, "dataset": part} for text, name, part in rows]
+    return {"metadata": {"projectKind": "Conversation"}, "assets": {"intents": [{"category": "None"}], "utterances": rows}}
+
+
+def test_clu_has_the_intent_none_and_texts_for_tests(tmp_path):
+    path = tmp_path / "export.json"
+    rows = [(text, name, "Train") for text, name in LISTED]
+    path.write_text(json.dumps(clu(*rows, ("a joke", "None", "Train"), ("my pin", "pin", "Test"), ("rain?", "None", "Test"))))
+    read = read_training(path)
+    assert (read.train.texts, read.oos_texts) == (tuple(text for text, _ in LISTED), ("a joke",))
+    assert read.notes == (f"{path}: CLU's intent None is read as out of scope, 1 texts",)
+    assert read.valid is None
+    inside, outside = read_scoped(path, "test")
+    assert (inside.texts, inside.labels, outside) == (("my pin",), (("pin",),), ("rain?",))
+    assert (has_part(path, "train"), has_part(path, "valid"), has_part(path, "test")) == (True, False, True)
+    with pytest.raises(InputError, match="has no part valid; it holds train, test"):
+        read_intents(path, "valid")
+    for part in ("Train", "Test"):  # all texts have one part: the file is not cut
+        path.write_text(json.dumps(clu(*((text, name, part) for text, name in LISTED))))
+        assert len(read_training(path).train) == len(read_intents(path, "test")) == 2
+        assert not has_part(path, "test")
+
+
+def test_texts_without_an_intent_are_out_of_scope_or_noted(tmp_path):
+    path = tmp_path / "export.json"
+    joke = {"text": "tell me a joke", "entities": [], "traits": []}
+    for content, said in (
+        ({**EXPORTS["Watson"], "counterexamples": [joke]}, "Watson's counterexamples are read as out of scope, 1 texts"),
+        ({"workspace": {**EXPORTS["Watson"], "counterexamples": [joke]}}, "Watson's counterexamples are read as out of scope, 1 texts"),
+        ({"utterances": [*ROWS, joke]}, "wit.ai's utterances without an intent are read as out of scope, 1 texts"),
+        ({"utterances": [*ROWS, {**joke, "intent": None}]}, "wit.ai's utterances without an intent are read as out of scope, 1 texts"),
+    ):
+        path.write_text(json.dumps(content))
+        read = read_training(path)
+        assert (read.train.texts, read.oos_texts) == (tuple(text for text, _ in LISTED), ("tell me a joke",))
+        assert read.notes == (f"{path}: {said}",)
+    for content in ({"rasa_nlu_data": {"common_examples": [*ROWS, joke]}}, {"utterances": [*ROWS, {"text": "a joke"}]}):
+        path.write_text(json.dumps(content))
+        read = read_training(path)
+        assert (len(read.train), read.oos_texts) == (2, ())
+        assert read.notes == (f"{path}: texts without an intent are left out, 1 texts",)
+    path.write_text(json.dumps({"utterances": [joke]}))
+    with pytest.raises(InputError, match=r"JSON of LUIS, CLU, wit\.ai, .* is read"):
+        read_training(path)
 
 
 def test_an_object_of_something_else_is_named(tmp_path):

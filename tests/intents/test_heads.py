@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, RejoinderError
 from rejoinder.intents.fitting import fit, split_validation
 from rejoinder.intents.heads import Encoded, FeedForward, Logistic, accuracy, parse_settings
 
@@ -139,3 +139,9 @@ def test_wrong_settings_are_named():
             parse_settings(preset, [change])
     with pytest.raises(InputError, match="patience=0"):  # too little to hold any out
         fit(FeedForward(), Encoded(np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32)))
+
+
+@pytest.mark.parametrize("settings", [FeedForward(learning_rate=1e30), FeedForward(learning_rate=1e30, patience=0, epochs=3)])
+def test_a_training_that_diverges_is_an_error(settings):
+    with pytest.raises(RejoinderError, match=r"not all weights are finite numbers after \d+ epochs; lower learning_rate"):
+        fit(settings, clouds())

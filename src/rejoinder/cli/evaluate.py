@@ -220,7 +220,7 @@ def evaluate_index(
             examples = sample(read_examples(path, part), sampled, progress=advance)
         for name in indexes:
             opened = open_index(name, device=device)
-            search = partial(_search, opened, ranking.RETRIEVED_AT[-1], history, hybrid)
+            search = partial(_search, opened, ranking.SEARCHED_FOR, history, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {opened.store}", total=len(examples)) as advance:
                 result = ranking.evaluate_search(search, replies, examples, progress=advance)

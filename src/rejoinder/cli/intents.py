@@ -329,6 +329,8 @@ def split(
 ) -> None:
     """Cut texts at random into train.csv, valid.csv and test.csv, with like shares of each intent.
 
+    Of a folder or file that has parts, the texts of all parts are cut anew.
+
     Example: rejoinder intents split intents.csv -o data/intents
     """
     from rejoinder.intents import data, parts
@@ -337,7 +339,7 @@ def split(
         numbers = [float(share) for share in shares.split(",")]
     except ValueError:
         raise InputError(f"--shares {shares}: give three numbers, as 0.8,0.1,0.1") from None
-    given = data.read_intents(texts)
+    given = data.read_all_parts(texts)
     note_reading(given)
     made = parts.cut(given, numbers)
     parts.write_parts(made, output, overwrite=overwrite)

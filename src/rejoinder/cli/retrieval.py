@@ -400,7 +400,8 @@ def read_messages(stream: BinaryIO) -> Iterator[str]:
     """Yield the lines of standard input that are not blank; refuse what is not UTF-8."""
     for number, line in enumerate(stream, 1):
         try:
-            message = line.decode("utf-8").strip()
+            # as in files, the first line may begin with a mark of the encoding
+            message = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:
             raise InputError(
                 f"standard input:{number}: not UTF-8 ({error.reason}); send UTF-8 text"

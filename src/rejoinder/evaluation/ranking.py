@@ -29,7 +29,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.documents import Described
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError, shown
-from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
+from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, pooled_task, ranking_task
 from rejoinder.progress import Advance, silent
 
 CONFIDENCE = 0.95
@@ -94,6 +94,7 @@ def estimates(
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
 RETRIEVED_AT = (1, 3, 10, 30, 100)  # the k of a search among all replies of an index
+SEARCHED_FOR = RETRIEVED_AT[-1] + 1  # one more reply shows whether ties go on after the last k
 SEARCHED_AT_ONCE = 256
 Search: TypeAlias = Callable[[Sequence[Context]], Sequence[Sequence[tuple[str, float]]]]
 
@@ -307,11 +308,10 @@ def evaluate_search(
 
     A reply is right if it equals the response by `text_key`; of several, the first counts. Examples
     without a right reply are omitted, and counted as `dropped`. A right reply that is not among the
-    `RETRIEVED_AT[-1]` best counts as the last of all.
+    `RETRIEVED_AT[-1]` best, or ties with the one after them, counts as the last of all.
 
     Args:
-        search: gives of each context the `RETRIEVED_AT[-1]` best replies, text and score, best
-            first.
+        search: gives of each context the `SEARCHED_FOR` best replies, text and score, best first.
         replies: the texts of all replies, one after the other.
         examples: lists of candidates, if they have any, are not read.
         seed: of the bootstrap.
@@ -320,10 +320,13 @@ def evaluate_search(
     examples = [replace(example, candidates=(), label=None) for example in examples]
     responses = {text_key(example.response) for example in examples}
     count = 0
+    keys = 0  # a sum of hashes, which does not depend on the replies' order
     there = dict[str, str]()
     times = Counter[str]()
     for count, text in enumerate(replies, 1):  # noqa: B007 (the last one is the count)
-        if (key := text_key(text)) in responses:
+        key = text_key(text)
+        keys += int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest())
+        if key in responses:
             there.setdefault(key, text)
             times[key] += 1
     if not there:
@@ -331,7 +334,10 @@ def evaluate_search(
             f"none of the responses of {len(examples)} examples is among the index's {count}"
             " replies"
         )
-    task = ranking_task(examples, pool=there.values(), key=text_key)
+    if count < 2:
+        raise InputError("the index holds one reply, which is always the first; add others")
+    # the search ranks all replies of the index, though all examples may have the same right one
+    task = pooled_task(examples, (there[key] for key in sorted(there)), text_key, fewest=1)
     right = [
         text_key(texts[label])
         for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)
@@ -343,26 +349,32 @@ def evaluate_search(
         best = search(task.contexts[start : start + SEARCHED_AT_ONCE])
         seconds += time.perf_counter() - start_time
         for place, few in enumerate(best, start):
-            rank = _rank_of(right[place], few)
+            rank = _rank_of(right[place], few, is_cut=len(few) < count)
             if rank is not None:
                 found[place] = rank
         progress(len(best))
     ambiguous = sum(times[key] > 1 for key in right)
     ks = [k for k in RETRIEVED_AT if k < count]
     result = _result(task, found, ks, ambiguous, seconds, seed)
-    fingerprint = hashlib.sha256(f"{task.fingerprint} {count}".encode()).hexdigest()
+    fingerprint = hashlib.sha256(f"{task.fingerprint} {count} {keys}".encode()).hexdigest()
     return replace(
         result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint
     )
 
 
-def _rank_of(key: str, best: Sequence[tuple[str, float]]) -> int | None:
-    """Return the rank of the reply with this key among the best, None if it is not among them."""
+def _rank_of(key: str, best: Sequence[tuple[str, float]], *, is_cut: bool) -> int | None:
+    """Return the rank of the reply with this key, None if it is not among `RETRIEVED_AT[-1]` best.
+
+    Of a list that `is_cut`, replies after its end may tie with its last one.
+    """
     equal = [text_key(text) == key for text, _ in best]
     if not any(equal):
         return None
     own = best[equal.index(True)][1]
-    return 1 + sum(score >= own and not same for (_, score), same in zip(best, equal, strict=True))
+    before = [score >= own and not same for (_, score), same in zip(best, equal, strict=True)]
+    is_endless = is_cut and len(best) >= RETRIEVED_AT[-1] and before[-1]
+    rank = 1 + sum(before)
+    return None if is_endless or rank > RETRIEVED_AT[-1] else rank
 
 
 def _result(

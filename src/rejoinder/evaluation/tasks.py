@@ -129,7 +129,7 @@ def ranking_task(
             raise InputError(
                 f"{with_lists} of {len(examples)} examples have their own candidates; rank those"
             )
-        return _pooled(examples, pool, key)
+        return pooled_task(examples, pool, key)
     if with_lists == 0:
         return _one_of_n(examples, candidates, seed, copies)
     if with_lists < len(examples):
@@ -157,14 +157,21 @@ def _one_of_n(examples: Sequence[Example], n: int, seed: int, copies: Copies) ->
     return _task(shuffled, lists, np.arange(len(order)) % n, dropped=dropped, copies=copies)
 
 
-def _pooled(
-    examples: Sequence[Example], pool: Iterable[str], key: Callable[[str], str]
+def pooled_task(
+    examples: Sequence[Example],
+    pool: Iterable[str],
+    key: Callable[[str], str],
+    *,
+    fewest: int = 2,
 ) -> RankingTask:
-    """Return a task in which each example has all different texts of the pool."""
+    """Return a task in which each example has all different texts of the pool.
+
+    InputError: these are fewer than `fewest`, or no example has its response among them.
+    """
     texts: dict[str, str] = {}
     for text in pool:
         texts.setdefault(key(text), text)
-    if len(texts) < 2 or not examples:
+    if len(texts) < fewest or not examples:
         raise InputError(
             f"{len(examples)} examples and {len(texts)} different candidates; give more data"
         )

@@ -3,7 +3,7 @@
 - `.csv`: two columns, text and label; a first row with their names is a header
 - `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
 - `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins
-  the part `val`; or the utterances of LUIS, wit.ai, Watson Assistant, Alexa or Rasa's JSON
+  the part `val`; or the texts of LUIS, CLU, wit.ai, Watson Assistant, Alexa or Rasa's JSON
 - a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each
   part
 
@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.conversations import TEXTS, check_list
-from rejoinder.corpora.lines import open_lines, open_pieces, strip_compression
+from rejoinder.corpora.lines import COMPRESSIONS, open_lines, open_pieces, strip_compression
 from rejoinder.corpora.registry.recognition import title_of
 from rejoinder.errors import InputError
-from rejoinder.intents.exports import NONE_OF_LUIS, is_luis, utterances
+from rejoinder.intents.exports import Utterance, notes_on, read_export
 from rejoinder.intents.tables import Row, read_csv, read_items, read_json, read_jsonl
 from rejoinder.text.background import background, multilingual_background
 
@@ -40,6 +40,15 @@ _KNOWN = (
 )
 
 IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How texts are read, and notes on unclear files."""
+
+    out_of_scope: str = OUT_OF_SCOPE
+    multi_label: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -167,8 +176,9 @@ def read_intents(
 ) -> IntentData:
     """Read texts with their intents (see above), of one `part` of a path that holds several.
 
-    A `separator` stands between the labels of a text that may have several. Texts of the intent
-    None of LUIS get the label `out_of_scope`. An InputError names file, line and reason.
+    A `separator` stands between the labels of a text that may have several. What an export has as
+    out of scope, such as the intent None of LUIS, gets the label `out_of_scope`. An InputError
+    names file, line and reason.
     """
     path = Path(path)
     if not path.exists():
@@ -177,8 +187,8 @@ def read_intents(
         )
     texts = []
     labels = []
-    notes: list[str] = []
-    for where, text, given in _read(path, part, notes, out_of_scope):
+    reading = _Reading(out_of_scope, separator is not None)
+    for where, text, given in _read(path, part, reading):
         names = given
         if separator is not None and len(given) == 1:
             names = tuple(given[0].split(separator)) if given[0].strip() else ()
@@ -196,7 +206,26 @@ def read_intents(
     if not texts:
         named = f"the part {part} of {path}" if part and path.is_dir() else str(path)
         raise InputError(f"{named} holds no texts; give texts and their labels")
-    return IntentData(tuple(texts), tuple(labels), tuple(notes))
+    return IntentData(tuple(texts), tuple(labels), tuple(reading.notes))
+
+
+def read_all_parts(path: str | Path) -> IntentData:
+    """Read texts with their intents, of all parts that a path holds.
+
+    A note names the parts if they are several.
+    """
+    parts = [part for part in PARTS if has_part(path, part)]
+    if not parts:
+        return read_intents(path)
+    read = [read_intents(path, part) for part in parts]
+    notes = [note for each in read for note in each.notes]
+    if len(parts) > 1:
+        notes.append(f"{path}: the texts of its parts {', '.join(parts)} are read together")
+    return IntentData(
+        tuple(text for each in read for text in each.texts),
+        tuple(names for each in read for names in each.labels),
+        tuple(notes),
+    )
 
 
 def has_part(path: str | Path, part: str) -> bool:
@@ -204,11 +233,13 @@ def has_part(path: str | Path, part: str) -> bool:
     path = Path(path)
     if path.is_dir():
         found = None if (path / TEXTS_FILE).is_file() else _find_part(path, part)
-        return found is not None and not _is_blank(found)
+        return found is not None and not _is_blank(found, part)
     if not path.is_file() or strip_compression(path).suffix.lower() != ".json":
         return False
     content = _read_object(path)
-    return not utterances(content) and any(content.get(name) for name in PARTS[part])
+    if listed := read_export(content):
+        return part in _parts_of(listed)
+    return any(content.get(name) for name in PARTS[part])
 
 
 def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
@@ -232,22 +263,20 @@ def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
     )
 
 
-def _read(
-    path: Path, part: str | None, notes: list[str], out_of_scope: str = OUT_OF_SCOPE
-) -> Iterator[Row]:
+def _read(path: Path, part: str | None, reading: _Reading) -> Iterator[Row]:
     if path.is_dir():
         return (
             _parallel_rows(path)
             if (path / TEXTS_FILE).is_file()
-            else _part_rows(path, part or "train", notes, out_of_scope)
+            else _part_rows(path, part or "train", reading)
         )
     kind = strip_compression(path).suffix.lower()
     if kind == ".json":
-        return _object_rows(path, part or "train", notes, out_of_scope)
+        return _object_rows(path, part or "train", reading)
     if kind == ".csv":
-        return read_csv(path, notes)
+        return read_csv(path, reading.notes, multi_label=reading.multi_label)
     if kind in (".jsonl", ".ndjson"):
-        return read_jsonl(path)
+        return read_jsonl(path, multi_label=reading.multi_label)
     raise InputError(
         f"{path}: intents are read from .csv, .jsonl, .json (each may end in .zst,"
         f" .gz, .bz2 or .xz too), or a folder with {TEXTS_FILE} and {LABELS_FILE}"
@@ -256,21 +285,22 @@ def _read(
 
 def _find_part(folder: Path, part: str) -> Path | None:
     places = (
-        folder / f"{name}{ending}"
+        folder / f"{name}{ending}{compression}"
         for name in PARTS[part]
-        for ending in ("", ".csv", ".jsonl", ".json")
+        for ending in ("", ".csv", ".jsonl", ".ndjson", ".json")
+        for compression in (("", *COMPRESSIONS) if ending else ("",))
     )
     return next((place for place in places if place.exists()), None)
 
 
-def _is_blank(place: Path) -> bool:
+def _is_blank(place: Path, part: str) -> bool:
     """Return whether a part's file or folder holds no text."""
     file = place / TEXTS_FILE if place.is_dir() else place
     is_empty = file.is_file() and not file.stat().st_size
-    return is_empty or next(_read(place, None, []), None) is None
+    return is_empty or next(_read(place, part, _Reading()), None) is None
 
 
-def _part_rows(folder: Path, part: str, notes: list[str], out_of_scope: str) -> Iterator[Row]:
+def _part_rows(folder: Path, part: str, reading: _Reading) -> Iterator[Row]:
     if (found := _find_part(folder, part)) is None:
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(
@@ -281,7 +311,7 @@ def _part_rows(folder: Path, part: str, notes: list[str], out_of_scope: str) -> 
         raise InputError(
             f"{found} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}"
         )
-    return _read(found, part, notes, out_of_scope)
+    return _read(found, part, reading)
 
 
 def _parallel_rows(folder: Path) -> Iterator[Row]:
@@ -295,11 +325,11 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
         yield f"{folder / TEXTS_FILE}:{number}", text, (label,)
 
 
-def _object_rows(path: Path, part: str, notes: list[str], out_of_scope: str) -> Iterator[Row]:
+def _object_rows(path: Path, part: str, reading: _Reading) -> Iterator[Row]:
     """Yield the texts and labels of a part of a JSON object, or of its utterances."""
     content = _read_object(path)
-    if listed := utterances(content):
-        yield from _utterance_rows(path, listed, is_luis(content), notes, out_of_scope)
+    if listed := read_export(content):
+        yield from _utterance_rows(path, listed, part, reading)
         return
     has_lists = all(isinstance(rows, list) for rows in content.values())
     if not has_lists or not any(name in content for names in PARTS.values() for name in names):
@@ -314,16 +344,24 @@ def _object_rows(path: Path, part: str, notes: list[str], out_of_scope: str) -> 
 
 
 def _utterance_rows(
-    path: Path, listed: list[tuple[str, str]], has_none: bool, notes: list[str], out_of_scope: str
+    path: Path, listed: list[Utterance], part: str, reading: _Reading
 ) -> Iterator[Row]:
-    """Yield the texts and labels of an export; `has_none`: None is the label out of scope."""
-    count = 0
-    for number, (text, label) in enumerate(listed):
-        is_none = has_none and label == NONE_OF_LUIS
-        count += is_none
-        yield f"{path}, utterance {number}", text, (out_of_scope if is_none else label,)
-    if count:
-        notes.append(f"{path}: LUIS's intent None is read as out of scope, {count:,} texts")
+    """Yield the texts and labels of an export, or of its part if it has several."""
+    parts = _parts_of(listed)
+    if parts and part not in parts:
+        raise InputError(f"{path} has no part {part}; it holds {', '.join(parts)}")
+    chosen = {number: each for number, each in enumerate(listed) if each.part == part or not parts}
+    for number, each in chosen.items():
+        label = reading.out_of_scope if each.out_of_scope else each.intent
+        if label is not None:
+            yield f"{path}, utterance {number}", each.text, (label,)
+    reading.notes.extend(f"{path}: {line}" for line in notes_on(chosen.values()))
+
+
+def _parts_of(listed: list[Utterance]) -> tuple[str, ...]:
+    """Return the parts of an export; none if all its texts are of one."""
+    parts = tuple(dict.fromkeys(each.part for each in listed))
+    return parts if len(parts) > 1 else ()
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -1,7 +1,10 @@
-"""Utterances of LUIS, wit.ai, Watson Assistant, Alexa and Rasa's JSON, with their intents."""
+"""Texts of LUIS, CLU, wit.ai, Watson Assistant, Alexa and Rasa's JSON, with their intents."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from rejoinder.corpora.json_values import dicts, texts_of
@@ -10,39 +13,78 @@ from rejoinder.patterns import search_pattern
 # Objects in which exports have their lists: Rasa's, CLU's, wit.ai's, Watson's and Alexa's.
 _WITHIN = ("rasa_nlu_data", "assets", "data", "workspace", "languageModel")
 _SLOT = search_pattern(r"\{([^{}]{0,80})\}")  # of an Alexa sample: the name of what is said there
-
-NONE_OF_LUIS = "None"  # its intent of texts out of scope, which every app has
-
-
-def is_luis(content: dict[str, Any]) -> bool:
-    """Return whether a file is an export of LUIS."""
-    return "luis_schema_version" in content
+_NONE = "None"  # the intent of texts out of scope, which every app of LUIS or CLU has
 
 
-def utterances(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the texts and intents of an export; none of other files."""
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """A text of an export."""
+
+    text: str
+    intent: str | None
+    part: str = "train"  # or test, as CLU has it
+    out_of_scope: str = ""  # what the form has for texts out of scope, if this is one
+
+
+def read_export(content: dict[str, Any]) -> list[Utterance]:
+    """Return the texts of an export; none of a file that has no text with an intent."""
     skill = content.get("interactionModel")
     content = skill if isinstance(skill, dict) else content
-    parts = [content, *(content.get(name) for name in _WITHIN)]
-    listed: list[dict[str, Any]] = []
-    for part in parts:
-        if not isinstance(part, dict):
-            continue
-        listed += dicts(part.get("utterances"))
-        listed += dicts(part.get("common_examples"))
-        listed += (
-            {"text": example.get("text"), "intent": intent.get("intent")}
-            for intent in dicts(part.get("intents"))
-            for example in dicts(intent.get("examples"))
-        )
-        listed += (
-            {"text": _SLOT.sub(r"\1", sample), "intent": intent.get("name")}
-            for intent in dicts(part.get("intents"))
-            if isinstance(intent.get("samples"), list)
-            for sample in texts_of(intent["samples"])
-        )
-    return [
-        (each["text"], each["intent"])
-        for each in listed
-        if isinstance(each.get("text"), str) and isinstance(each.get("intent"), str)
-    ]
+    maker = _maker(content)
+    read: list[Utterance] = []
+    for part in (content, *(content.get(name) for name in _WITHIN)):
+        if isinstance(part, dict):
+            rows = filter(_has_text, dicts(part.get("utterances")))
+            read += (_utterance(row, maker) for row in rows)
+            read += _examples(part)
+    return read if any(each.intent is not None for each in read) else []
+
+
+def notes_on(read: Collection[Utterance]) -> Iterator[str]:
+    """Yield how many texts are read as out of scope, and how many have no intent."""
+    for form, count in Counter(each.out_of_scope for each in read if each.out_of_scope).items():
+        yield f"{form} read as out of scope, {count:,} texts"
+    if count := sum(each.intent is None and not each.out_of_scope for each in read):
+        yield f"texts without an intent are left out, {count:,} texts"
+
+
+def _maker(content: dict[str, Any]) -> str:
+    """Return whose utterances these are, if that is known."""
+    if "luis_schema_version" in content:
+        return "LUIS"
+    return "CLU" if isinstance(content.get("assets"), dict) else "wit.ai"
+
+
+def _utterance(row: dict[str, Any], maker: str) -> Utterance:
+    """Return a text with its intent; wit.ai gives one that is out of scope none."""
+    intent = _name(row.get("intent"))
+    form = ""
+    if maker == "wit.ai":
+        is_tagged = "entities" in row or "traits" in row
+        form = "wit.ai's utterances without an intent are" if intent is None and is_tagged else ""
+    elif intent == _NONE:
+        form = f"{maker}'s intent None is"
+    is_test = maker == "CLU" and str(row.get("dataset")).lower() == "test"
+    return Utterance(row["text"], intent, "test" if is_test else "train", form)
+
+
+def _examples(part: dict[str, Any]) -> Iterator[Utterance]:
+    """Yield the examples of Rasa, Watson and Alexa."""
+    for row in filter(_has_text, dicts(part.get("common_examples"))):
+        yield Utterance(row["text"], _name(row.get("intent")))
+    for intent in dicts(part.get("intents")):
+        for row in filter(_has_text, dicts(intent.get("examples"))):
+            yield Utterance(row["text"], _name(intent.get("intent")))
+        samples = intent.get("samples")
+        for sample in texts_of(samples if isinstance(samples, list) else ()):
+            yield Utterance(_SLOT.sub(r"\1", sample), _name(intent.get("name")))
+    for row in filter(_has_text, dicts(part.get("counterexamples"))):
+        yield Utterance(row["text"], None, out_of_scope="Watson's counterexamples are")
+
+
+def _has_text(row: dict[str, Any]) -> bool:
+    return isinstance(row.get("text"), str)
+
+
+def _name(intent: Any) -> str | None:
+    return intent if isinstance(intent, str) else None

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rejoinder.errors import RejoinderError
 from rejoinder.intents.heads import Encoded, FeedForward, Head, head_from
 
 
@@ -51,7 +52,10 @@ class Network(nn.Module):
 def fit_network(
     settings: FeedForward, data: Encoded, valid: Encoded | None, seed: int
 ) -> tuple[Head, int]:
-    """Return the network and the number of epochs; with `valid`, the best epoch's network."""
+    """Return the network and the number of epochs; with `valid`, the best epoch's network.
+
+    RejoinderError: the training diverged, so that the network would give no probabilities.
+    """
     generator = torch.Generator().manual_seed(seed)
     x = torch.from_numpy(data.vectors)
     targets = torch.from_numpy(data.targets)
@@ -95,6 +99,10 @@ def fit_network(
                 break
     if valid is not None:
         network.load_state_dict(best_weights)
+    if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
+        raise RejoinderError(
+            f"not all weights are finite numbers after {epoch} epochs; lower learning_rate"
+        )
     return network.head(), epoch
 
 

@@ -18,15 +18,17 @@ _TEXT = ("text", "utterance", "sentence", "query", "question", "phrase", "exampl
 _LABEL = ("label", "intent", "category", "class", "class_name", "tag", "topic")
 TEXT_FIELDS = tuple(dict.fromkeys((*_TEXT, *MESSAGE, *QUESTIONS)))
 LABEL_FIELDS = tuple(dict.fromkeys((*_LABEL, *INTENT)))
+_SEVERAL_LABELS = ("labels", "intents")  # of a text that may have several, before the others
 
 # Where a text was read, for errors; the text; its labels.
 Row: TypeAlias = tuple[str, str, tuple[str, ...]]
 
 
-def read_csv(path: Path, notes: list[str]) -> Iterator[Row]:
+def read_csv(path: Path, notes: list[str], *, multi_label: bool = False) -> Iterator[Row]:
     """Yield the texts and labels of a CSV file, by its header if it has one.
 
-    A first row that may be a header with other names becomes one of the `notes`.
+    If texts may have several labels (`multi_label`), a column `labels` goes before `label`. A first
+    row that may be a header with other names becomes one of the `notes`.
     """
     text = 0
     label = 1
@@ -39,7 +41,7 @@ def read_csv(path: Path, notes: list[str]) -> Iterator[Row]:
         if not width:
             first = row
             width = len(row)
-            columns = _columns(row)
+            columns = _columns(row, _label_fields(multi_label))
             if columns is not None:
                 text, label = columns
                 has_header = True
@@ -67,27 +69,36 @@ def read_csv(path: Path, notes: list[str]) -> Iterator[Row]:
         )
 
 
-def _columns(names: Sequence[str]) -> tuple[int, int] | None:
+def _label_fields(multi_label: bool) -> tuple[str, ...]:
+    return (*_SEVERAL_LABELS, *LABEL_FIELDS) if multi_label else LABEL_FIELDS
+
+
+def _columns(names: Sequence[str], label_fields: Sequence[str]) -> tuple[int, int] | None:
     """Return the positions of text and label if a row names both."""
     text = find_column(names, TEXT_FIELDS)
-    label = find_column(names, LABEL_FIELDS)
+    label = find_column(names, label_fields)
     if text is None or label is None:
         return None
     return names.index(text), names.index(label)
 
 
-def read_jsonl(path: Path) -> Iterator[Row]:
-    """Yield the texts and labels of JSON lines, one object a line."""
+def read_jsonl(path: Path, *, multi_label: bool = False) -> Iterator[Row]:
+    """Yield the texts and labels of JSON lines, one object a line.
+
+    If texts may have several labels (`multi_label`), a field `labels` goes before `label`.
+    """
+    names = _label_fields(multi_label)
     for number, line in open_lines(path):
         if not line.strip():
             continue
         where = f"{path}:{number}"
         record = read_json(line, where)
-        fields = record if isinstance(record, dict) else {}
+        pairs = record.items() if isinstance(record, dict) else ()
+        fields = {name: value for name, value in pairs if value is not None}
         text = _field(fields, TEXT_FIELDS)
-        label = _field(fields, LABEL_FIELDS)
+        label = _field(fields, names)
         labels: list[Any] = label if isinstance(label, list) else [label]
-        if not isinstance(text, str) or not all(isinstance(name, str) for name in labels):
+        if not isinstance(text, str) or not all(isinstance(each, str) for each in labels):
             raise InputError(
                 f'{where}: {{"text": "...", "label": "..."}} is read, given {line.strip()[:80]}'
             )
