@@ -311,6 +311,44 @@ def test_right_words_that_the_index_does_not_have_stay(text):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "constipation after my tonsils were out",
+        "dialysis with a catheter and a splint",
+        "are statins, omeprazole and salbutamol paid for",
+        "my orthodontic retainer and an incisor hurt",
+        "a doula or midwifery at home",
+        "does medicare or medicaid pay the coinsurance",
+        "is my inhalator on the formulary",
+        "to refinance with natwest as the signatory",
+        "reconnection of a thermostatic valve, and drafty rooms",
+        "the ssid and spyware",
+        "whois shows the registrant of my intranet",
+        "a scuffed bezel and a laminator",
+        "the driveshaft, a caliper and the carburettor",
+        "a couchette, and the pontoon of the outboard",
+        "demurrage for my consignee and a waybill",
+        "plaice with fennel, and margarine in the strudel",
+        "sulfite and casein in a paleo dish",
+        "a gilet with corduroy culottes",
+        "shellac on my cuticle, and a peptide",
+        "a grommet and the isolator of the cabinetry",
+        "aeration of the conifer, and begonias",
+        "cremate my samoyed, and a doberman with giardia",
+        "a racquet for padel, and snooker",
+        "an oboe, a cello and a metronome",
+        "the invigilators of my practicum",
+        "an easement and the precinct of the paralegal",
+        "a pallbearer and a celebrant",
+        "gazumped by the lessee of the maisonette",
+    ],
+)
+def test_words_of_many_trades_stay(text):
+    speller = Speller(["how is it, when do you open", "track my parcel"])
+    assert speller.correct(text) == (text, ())
+
+
+@pytest.mark.parametrize(
     ("written", "read"),
     [("is there paeking", "is there parking"), ("my parel is late", "my parcel is late"), ("is a roomv free", "is a room free")],
 )
