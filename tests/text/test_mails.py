@@ -263,11 +263,47 @@ HEADER = "From: Ann Li <ann@li.example>\nDate: Tue, 12 Mar 2024 09:00\nSubject: 
         "fwd\n\nBegin forwarded message:\n\n",
         "A new enquiry was submitted through the website:\n\n",
         "You have received a new message via the FitHouse Contact Form.\n\n",
+        "Can you please look into this?\n\n---------- Forwarded message ---------\n",
+        "Hi team,\n\nplease reply to the customer.\n\nThanks\nKim\n\nBegin forwarded message:\n\n",
+        "This is from my tenant:\n\n---------- Forwarded message ---------\n",
+        "Over to you\n\n-------- Weitergeleitete Nachricht --------\n",
     ],
 )
 def test_a_text_that_points_to_the_mail_below_is_not_all_that_is_read(above):
     assert clean_mail(f"{above}{HEADER}Hi,\n\n{ASKED}\n\nRegards\nAnn") == ASKED
     assert ASKED not in own_text(f"{above}{HEADER}{ASKED}")
+
+
+@pytest.mark.parametrize(
+    "mark", ["---------- Forwarded message ---------\n", "-----Original Message-----\n", "Begin forwarded message:\n\n", "\n", ""]
+)
+def test_of_a_mail_with_nothing_above_the_header_is_left_out(mark):
+    assert clean_mail(f"{mark}{HEADER}{ASKED}") == ASKED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Name: Ann\nOrder: A-77\n{ASKED}",
+        "From: Leeds\nTo: York\nHow much is that?",
+        "Subject: Lamp\nThe lamp broke.",
+        HEADER.strip(),
+    ],
+)
+def test_other_fields_stay(text):
+    assert clean_mail(text) == text
+
+
+@pytest.mark.parametrize("above", ["Please cancel it.", "not working", "Can you help? My lamp broke.", "Thanks for looking into this!"])
+@pytest.mark.parametrize("mark", ["---------- Forwarded message ---------\n", ""])
+def test_what_says_something_above_a_mail_that_is_handed_on_is_read(above, mark):
+    assert clean_mail(f"{above}\n\n{mark}{HEADER}{ASKED}") == above
+
+
+def test_a_request_above_a_quoted_mail_is_all_that_is_read():
+    above = "Can you please look into this?"
+    quoted = f"On Tue, 12 Mar 2024 at 09:00, Lamp House <shop@lamp.example> wrote:\n> {ASKED}"
+    assert clean_mail(f"{above}\n\n{quoted}") == above
 
 
 @pytest.mark.parametrize(

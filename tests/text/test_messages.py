@@ -8,6 +8,7 @@ from rejoinder.text.courtesy import asks, asks_again, calls, has_content
 from rejoinder.text.emoji import name_emoji, without_emoji
 from rejoinder.text.messages import MAX_LETTERS, MAX_PARTS, WHOLE_WORDS, clean_message, read_message
 from rejoinder.text.sentences.splitting import MAX_WORDS, split_sentences
+from rejoinder.text.spelling import Speller
 from tests.test_architecture import ROOT
 
 QUESTION = "How do I cancel my order?"
@@ -190,3 +191,35 @@ def test_emoji_are_words():
     for text in ("caf\u00e9 5 \u20ac  \u2013 \u201cok\u201d \u00a9\u2122", "  two  blanks ", "#1 *2*"):
         assert name_emoji(text) is text
     assert name_emoji("a  b\nc \U0001f44d") == "a  b\nc thumbs up"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "The power is out in our street.\n\nRegards\nHans\n\nDiese Nachricht ist nicht \u00f6ffentlich. Bitte wenden Sie sich an uns.",
+            ["The power is out in our street."],
+        ),
+        ("The power is out.\n\nCe message n'est pas pour vous et ne doit pas \u00eatre lu.", ["The power is out."]),
+        ("Hola, mi factura es muy alta. My bill is too high.", ["My bill is too high."]),
+        ("My bill is too high. Mi factura es muy alta.", ["My bill is too high."]),
+        ("Where is my order? Wo ist meine Bestellung?", ["Where is my order?"]),
+    ],
+)
+def test_beside_english_sentences_others_are_not_read(text, parts):
+    message = read_message(text).corrected(Speller(["my bill is too high"]))
+    assert [*message.parts] == parts
+    assert (message.text, message.is_foreign, message.corrections) == (" ".join(parts), False, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hallo, meine Bestellung ist nicht da. Order number A-77.",
+        "O\u00f9 est ma commande? Num\u00e9ro de commande 77.",
+        "Ich habe gestern bestellt. Es ist nicht da. It is urgent!",
+        "Wo ist meine Bestellung?",
+    ],
+)
+def test_a_message_without_an_english_sentence_is_foreign(text):
+    assert read_message(text).corrected(Speller(["my bill is too high"])).is_foreign

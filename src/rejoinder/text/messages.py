@@ -64,7 +64,14 @@ class Message:
         return notes
 
     def corrected(self, speller: Speller) -> Message:
-        """Return the message with its typos put right."""
+        """Return the message with its typos put right.
+
+        Beside English sentences those of other languages are not read: they say the same, or stand
+        below a mail.
+        """
+        own = self._in_english(speller)
+        if own is not None:
+            return own.corrected(speller)
         if speller.is_other_language(self.text):
             return replace(self, is_foreign=True)
         parts = [speller.correct(part) for part in self.parts]
@@ -74,6 +81,19 @@ class Message:
         text, _ = speller.correct(self.text)
         read = tuple(dict.fromkeys(part for part, _ in parts))
         return replace(self, parts=read, text=text, corrections=tuple(changes))
+
+    def _in_english(self, speller: Speller) -> Message | None:
+        """Return the message without sentences of other languages; None: all or none are such."""
+        foreign = [] if self.is_single else [*filter(speller.is_other_language, self.parts)]
+        parts = tuple(part for part in self.parts if not any(each in part for each in foreign))
+        if not foreign or not any(map(speller.is_clearly_english, parts)):
+            return None
+        return replace(self, parts=parts, text=" ".join(_outermost(parts)))
+
+
+def _outermost(parts: Sequence[str]) -> list[str]:
+    """Return the parts that are in no other one."""
+    return [part for part in parts if sum(part.rstrip("?") in other for other in parts) == 1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ behind a prefix: "withput", "ehere". Of 4,900 slips, 18 look as compounds do."""
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
 MAX_LETTERS = 1_000  # of a message whose language is looked at
+FUNCTIONAL = 100  # English words that nearly every sentence has: "the", "is", "my"
+LEAST_FUNCTIONAL = 2  # of these in a sentence that is English beside others that are not
 CERTAINLY_ENGLISH = 400
 """English words so frequent that they do not count as of another language: "do", "me", "we".
 
@@ -208,6 +210,14 @@ class Speller:
         is_other_script = 2 * sum(letter > LAST_LATIN for letter in letters) > len(letters)
         is_enough = len(own) >= LEAST_OTHER and len(own) >= OTHER_SHARE * len(found)
         return is_other_script or (is_enough and self.is_foreign(text))
+
+    def is_clearly_english(self, text: str) -> bool:
+        """Return whether a text has English words of which every sentence has some, and is read."""
+        ranks = english()
+        found = {_plain(word) for word in _WORD.findall(text[:MAX_LETTERS]) if len(word) > 1}
+        functional = [word for word in found if ranks.get(word, COMMON) < FUNCTIONAL]
+        is_enough = len(functional) >= LEAST_FUNCTIONAL
+        return is_enough and not (self.is_foreign(text) or self.is_other_language(text))
 
     @functools.cached_property
     def is_of_other_language(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.courtesy import asks, has_content, words
+from rejoinder.text.courtesy import asks, denies, has_content, words
 from rejoinder.text.mails.courtesy import (
     FIRST_PERSON,
     is_addressee,
@@ -24,9 +24,11 @@ from rejoinder.text.mails.marks import MAX_MARK, is_program_line, without_marks
 from rejoinder.text.mails.quotes import (
     DELIMITER,
     introduces_quote,
+    is_forwarded,
     mail_lines,
     newest_text,
     text_below,
+    without_header,
 )
 
 MAX_SIGNATURE_LINES = 12  # below a closing
@@ -60,6 +62,13 @@ _ARRIVALS = frozenset(["received", "new", "submitted", "submission", "enquiry", 
 _ABOUT_MAILS = frozenset(
     ["see", "sent", "via", "through", "following", "attached", "web", "page", "online"]
 )
+_HANDING_WORDS = """
+look handle deal sort check chase advise advice help assist support reply respond answer forward
+forwarded forwarding see below following attached fyi idea ideas thoughts over action anything
+her him them this one mail message email request enquiry inquiry query issue customer client guest
+tenant patient member student colleague user
+"""
+_HANDING = frozenset(_HANDING_WORDS.split())
 _AUTHOR = frozenset(["i", "i'm", "i've", "i'd", "i'll", "my"])
 _DENIED = frozenset(["no", "not", *FIRST_PERSON])
 _DISCLAIMER = search_pattern(
@@ -80,8 +89,9 @@ def clean_mail(text: str) -> str:
     text = without_marks(text)
     if "\n" not in text and "\r" not in text:
         return _without_closing(text)
+    text = without_header(text)
     own = _own_text(text)
-    if own and _points_below(own):
+    if own and (_points_below(own) or (_hands_on(own) and is_forwarded(text))):
         own = _own_text(text_below(text)) or own
     return own or text.strip()
 
@@ -116,6 +126,16 @@ def _points_below(text: str) -> bool:
     pointing = _FORWARDS | _FORMS | _ARRIVALS | _ABOUT_MAILS
     others = [word for word in (*words(listed[0]), *small) if word not in pointing]
     return not has_content(" ".join(others))
+
+
+def _hands_on(text: str) -> bool:
+    """Return whether a text says no more than that somebody should look at another mail."""
+    listed = text.split()
+    if len(listed) > MAX_POINTER or says_thanks(text) or denies(text):
+        return False
+    small = words(" ".join(word for word in listed[1:] if word[0].islower()))
+    said = [word for word in (*words(listed[0]), *small) if word not in _HANDING]
+    return not has_content(" ".join(said))
 
 
 def _own_lines(lines: list[str]) -> list[str]:

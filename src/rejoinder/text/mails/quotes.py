@@ -26,6 +26,13 @@ _MAX_MARKER = 60  # letters of a line that says that a mail follows
 _MARKER = match_pattern(  # in any language, and of Apple's program
     r"-{3,10} ?(?:[^-\n]|-(?!-)){3,40} ?-{3,10}|(?i:begin forwarded message):"
 )
+_FORWARDED = match_pattern(  # of programs' marks, those above a mail that is handed on
+    r"(?i)(?:-{3,10} ?)?(?:begin forwarded message|forwarded message|weitergeleitete nachricht"
+    r"|(?:d\u00e9but du )?message transf\u00e9r\u00e9|forwarded by [^\n]{1,60}?"
+    r"|mensaje reenviado|messaggio inoltrato|doorgestuurd bericht|mensagem encaminhada)"
+    r"(?: ?-{3,10}|:)?"
+)
+_FIELDS = 3  # lines of a header without a mark above it
 _INTRODUCTION = match_pattern(
     r"(?i)(?=[^\n]{0,100}(?:\b(?:19|20)\d\d\b|\b\d\d?[./-]\d))"  # a date, in the first line
     r"(?=[^\n]{0,120}\b\d\d?[:.h]\d\d\b)"  # a time
@@ -59,6 +66,35 @@ def text_below(text: str) -> str:
         begin += 1
     below = quoted[begin:] if any(quoted[begin:]) else quoted
     return "\n".join(line.lstrip("> ") for line in below).strip("\n")
+
+
+def is_forwarded(text: str) -> bool:
+    """Return whether the first mail below a text is handed on, as the line above it says."""
+    lines = _without_rules(mail_lines(text))
+    begin = _quote_begin(lines)
+    above = filter(None, lines[max(0, begin - 2) : begin + 1])
+    return any(_FORWARDED.fullmatch(line) is not None for line in above)
+
+
+def without_header(text: str) -> str:
+    """Return a mail that begins with the header of another one without it: nothing is above.
+
+    A header has a mark above it, or three fields that a mail program writes.
+    """
+    lines = mail_lines(text)
+    begin = next((number for number, line in enumerate(lines) if not _is_marker(line)), 0)
+    end = begin
+    while end < len(lines) and _FIELD.match(lines[end]):
+        end += 1
+    is_marked = any(lines[:begin]) and end > begin
+    header = "\n".join(lines[begin:end])
+    if not is_marked and (end - begin < _FIELDS or not _begins_quote(header)):
+        return text
+    return "\n".join(lines[end:]).strip("\n") or text
+
+
+def _begins_quote(header: str) -> bool:
+    return _headers().match(header[:MAX_QUOTE_LINE]) is not None
 
 
 def _is_header(line: str) -> bool:
