@@ -389,3 +389,16 @@ def test_misspellings_mean_english_words_and_are_none():
 def test_a_missing_blank_is_put_back(written, read):
     speller = Speller(["where is the parking at the border", "do you have lamps"])
     assert speller.correct(written)[0] == read
+
+
+@pytest.mark.parametrize("text", ["IBAN NL91ABNA0417164300", "my new number is QXZJW12345678 now", "see www.zzxqy.example/abc"])
+def test_letters_of_codes_are_no_words_of_a_language(text):
+    speller = Speller(["I have a new IBAN"])
+    assert not speller.is_foreign(text)
+    assert not speller.is_other_language(text)
+
+
+def test_the_singular_of_a_listed_plural_is_a_word_and_its_typo_none():
+    speller = Speller(["do you sell it"])
+    assert speller.correct("do you sell a laxative")[1] == ()
+    assert speller.correct("where is the campu")[0] == "where is the campus"

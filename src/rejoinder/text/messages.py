@@ -21,6 +21,7 @@ from rejoinder.text.sentences.frames import without_frame
 from rejoinder.text.sentences.questions import is_question, question_clauses, with_mark
 from rejoinder.text.sentences.splitting import split_sentences
 from rejoinder.text.spelling import Correction, Speller
+from rejoinder.text.transcripts import customer_lines
 from rejoinder.text.wording import plain_wording
 
 MAX_LETTERS = 20_000  # of a message that are read: half from its beginning, half from its end
@@ -131,7 +132,7 @@ def _clean(text: str) -> _Clean:
     is_cut = len(text) > MAX_LETTERS
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"
-    clean = clean_mail(plain_wording(text))
+    clean = clean_mail(plain_wording(customer_lines(text)))
     sentences = tuple(_as_question(without_frame(each)) for each in split_sentences(clean))
     if "\n" in clean:
         clean = " ".join(clean.split())

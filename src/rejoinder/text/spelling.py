@@ -185,7 +185,7 @@ class Speller:
         """
         if self.is_of_other_language:
             return False
-        matches = list(_WORD.finditer(text[:MAX_LETTERS]))
+        matches = list(_WORD.finditer(_without_codes(text[:MAX_LETTERS])))
         named = [number > 0 and _is_name(match[0]) for number, match in enumerate(matches)]
         found = [
             _plain(match[0]) for match, is_name in zip(matches, named, strict=True) if not is_name
@@ -203,7 +203,7 @@ class Speller:
         """
         if self.is_of_other_language:
             return False
-        found = [_plain(word) for word in _WORD.findall(text[:MAX_LETTERS])]
+        found = [_plain(word) for word in _WORD.findall(_without_codes(text[:MAX_LETTERS]))]
         others = other_languages()
         own = [word for word in found if word in others and word not in self._own]
         letters = [letter for letter in text[:MAX_LETTERS] if letter.isalpha()]
@@ -267,7 +267,7 @@ class Speller:
         is_own = plain in own or stem in own or stem.removesuffix("s") in own or f"{stem}s" in own
         if is_own or stem in _misspellings():
             return is_own
-        return _is_english(stem) or self._is_inflected(stem)
+        return _is_english(stem) or _is_singular(stem) or self._is_inflected(stem)
 
     def _is_inflected(self, word: str) -> bool:
         """Return whether a word is a regular inflection of one of the index or of English."""
@@ -412,6 +412,12 @@ def _is_english(word: str) -> bool:
     return _rank(word) < COMMON
 
 
+def _is_singular(word: str) -> bool:
+    """Return whether a plural of a word is listed among those of services and trades."""
+    is_whole = len(word) >= LEAST_ENGLISH and not word.endswith(("s", "u", "ie"))  # of "campus"
+    return is_whole and _rank(f"{word}s") == SERVICE_RANK
+
+
 def _is_name(word: str) -> bool:
     """Return whether a word is written as a name is."""
     return word[0].isupper() and not word.isupper()
@@ -478,6 +484,11 @@ def _suspects(
         in_code = any(start <= match.start() < end for start, end in codes)
         if not (in_code or is_acronym or match.start() in called):
             yield match
+
+
+def _without_codes(text: str) -> str:
+    """Return a text without its numbers, addresses and the like, whose letters are no words."""
+    return " ".join(chunk for chunk in text.split() if not _is_code(chunk))
 
 
 def _is_code(chunk: str) -> bool:
