@@ -65,6 +65,7 @@ def test_a_mark_is_set_once(text):
             ["Please do not cancel my order", "tell me when it arrives"],
         ),
         ("my lamp arrived broken, let me know how to return it", ["my lamp arrived broken", "let me know how to return it"]),
+        ("I sent it back in May, so why the fee now?", ["I sent it back in May", "why the fee now?"]),
         ("I was not charged twice, but the amount is wrong", ["the amount is wrong"]),
         ("Please do not cancel it, my address has changed", ["my address has changed"]),
         ("I haven't lost my key but I can't open the box, where do I buy one", ["I can't open the box", "where do I buy one?"]),
@@ -85,6 +86,7 @@ def test_a_sentence_is_cut_where_a_question_begins(sentence, clauses):
         "My parcel has not come, please let me know",
         "My card was charged twice, but the amount is right",  # denies nothing
         "I want it not by mail, but by phone",  # no clause
+        "I do not know when the parcel came, nor where it is now",  # asks nothing
         "",
     ],
 )

@@ -14,6 +14,7 @@ from rejoinder.retrieval.queries import Queries
 from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, postprocess
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores
+from rejoinder.text.courtesy import asks
 from rejoinder.text.polarity import shares_words, takes_side
 
 OPPOSITES = 20  # candidates that are read beside k, for some that do not answer the opposite
@@ -117,8 +118,8 @@ class Chooser:
                 continue
             by_best = replace(self.filtered.reply(number, 0.0), part=joined.parts[number])
             by_part = replace(by_best, part=part)
-            fits = shares_words(texts[part], by_part.known) and not opposing(by_part, texts)
-            if fits and opposing(by_best, texts):
+            is_meant = asks(texts[part]) or shares_words(texts[part], by_part.known)
+            if is_meant and opposing(by_best, texts) and not opposing(by_part, texts):
                 fitting.setdefault(number, part)
         return fitting
 

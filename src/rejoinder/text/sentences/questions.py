@@ -67,7 +67,8 @@ def question_clauses(sentence: str) -> list[str]:
         said = words(sentence[joint.end() :])
         if len(said) < LEAST_QUESTION:
             continue
-        is_asked = is_question(said) or _is_wish(said)
+        is_short = _asks_shortly(said) and sentence.endswith(("?", "\uff1f"))
+        is_asked = is_short or is_question(said) or _is_wish(said)
         if not is_asked and not (_tells(said) and denies(before)):
             continue
         has_room = len(words(before)) >= LEAST_BEFORE and has_content(before)
@@ -75,6 +76,12 @@ def question_clauses(sentence: str) -> list[str]:
             pieces += [before.strip(_EDGES)] if is_asked else []
             start = joint.end()
     return [with_mark(piece) for piece in (*pieces, sentence[start:])] if start else []
+
+
+def _asks_shortly(said: Sequence[str]) -> bool:
+    """Return whether words begin as a question without a verb does: "so why the fee"."""
+    first = next(itertools.dropwhile(_OPENING.__contains__, said), "")
+    return first in _INTERROGATIVES
 
 
 def _tells(said: Sequence[str]) -> bool:
