@@ -193,6 +193,23 @@ def test_emoji_are_words():
     assert name_emoji("a  b\nc \U0001f44d") == "a  b\nc thumbs up"
 
 
+STORY = " ".join(["We have lived here for long and like the place and the people a lot."] * 4)
+
+
+@pytest.mark.parametrize(
+    ("end", "parts"),
+    [
+        ("The shoes are too small. How do I return them?", ["The shoes are too small.", "The shoes are too small. How do I return them?"]),
+        ("My card has a new number. Please use it.", ["My card has a new number.", "My card has a new number. Please use it."]),
+        ("The shoes are too small. How do I return shoes?", ["The shoes are too small.", "How do I return shoes?"]),
+        ("Do you sell shoes? How do I return them?", ["Do you sell shoes?", "How do I return them?"]),
+        ("Thanks for all. How do I return them?", ["How do I return them?"]),
+    ],
+)
+def test_what_refers_back_in_a_long_message_is_read_with_what_it_refers_to(end, parts):
+    assert [*read_message(f"{STORY} {end}").parts[1:]] == parts
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [

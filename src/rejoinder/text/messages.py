@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.html_text import is_html, text_of_html
 from rejoinder.text.courtesy import asks, calls, has_content, says_when, words
 from rejoinder.text.mails.cleaning import clean_mail
+from rejoinder.text.references import refers_back
 from rejoinder.text.sentences.clauses import begins_with_greeting, is_courtesy, without_courtesy
 from rejoinder.text.sentences.frames import without_frame
 from rejoinder.text.sentences.questions import is_question, question_clauses, with_mark
@@ -112,14 +113,15 @@ def read_message(text: str) -> Message:
     clean = _clean(text)
     if len(clean.sentences) < 2 and not question_clauses(clean.text):
         return Message(_read_alone(clean.text), clean.text, clean.cut)
-    telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, clean.sentences))))
+    is_whole = len(clean.text.split()) <= WHOLE_WORDS
+    sentences = clean.sentences if is_whole else tuple(_with_subjects(clean.sentences))
+    telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, sentences))))
     if not telling:
         said = " ".join(sentence for sentence in clean.sentences if not calls(sentence))
         return Message((said or clean.text,), clean.text, clean.cut)
     is_long = len(telling) > MAX_PARTS
     if is_long:
         telling = [*telling[: MAX_PARTS // 2], *telling[-MAX_PARTS // 2 :]]
-    is_whole = len(clean.text.split()) <= WHOLE_WORDS
     whole = [_without_greetings(clean.sentences)] if is_whole else []
     return Message(tuple(dict.fromkeys([*whole, *telling])), clean.text, clean.cut or is_long)
 
@@ -169,6 +171,14 @@ def _without_greetings(sentences: Sequence[str]) -> str:
     told = [place for place, sentence in enumerate(sentences) if not is_courtesy(sentence)]
     first, *rest = sentences[told[0] : told[-1] + 1]
     return " ".join([_read_alone(first)[0], *rest])
+
+
+def _with_subjects(sentences: Sequence[str]) -> Iterator[str]:
+    """Yield sentences; what asks and refers back, "How do I return it?", behind the one before."""
+    for before, sentence in itertools.pairwise(("", *sentences)):
+        is_open = has_content(sentence) and asks(sentence) and refers_back(sentence)
+        is_told = has_content(before) and not asks(before) and not is_courtesy(before)
+        yield f"{before} {sentence}" if is_open and is_told else sentence
 
 
 def _told(sentence: str) -> list[str]:

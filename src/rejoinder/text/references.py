@@ -5,6 +5,7 @@ from __future__ import annotations
 from rejoinder.text.courtesy import has_content, words
 
 _REFERRING = frozenset(["it", "that", "this", "them", "those", "these", "ones"])
+_ASKING = frozenset(["how", "why"])
 _LINKING = frozenset(["and", "also", "or", "but"])
 
 
@@ -17,5 +18,5 @@ def refers_back(text: str) -> bool:
     is_linked = said[:1] != () and said[0] in _LINKING
     if not is_linked and _REFERRING.isdisjoint(said):
         return False
-    content = [word for word in said if has_content(word) and word not in _REFERRING]
+    content = [word for word in said if has_content(word) and word not in _REFERRING | _ASKING]
     return len(content) <= 1
