@@ -87,10 +87,11 @@ class Chooser:
         ]
         positions_of = self.filtered.positions_of
         joined = join_parts(scored, texts, wanted, positions_of)
-        if len(texts) > 1 and takes_side(texts[0]):
-            fitting = self._fitting_parts(joined, scored, texts)
-            if fitting:
-                joined = join_parts(scored, texts, wanted, positions_of, fitting)
+        if len(joined.parts) and takes_side(texts[0]):
+            fitting = self._fitting_part(joined, scored, texts)
+            if fitting is not None:
+                best = {int(joined.numbers[0]): fitting}
+                joined = join_parts(scored, texts, wanted, positions_of, best)
         if self.familiarity is None or not len(joined.numbers):
             return joined
         change = self._density_change(conversation, found, joined)
@@ -99,29 +100,35 @@ class Chooser:
             change += self.familiarity.of_language(is_foreign=is_foreign)
         return joined.plus(change)
 
-    def _fitting_parts(
+    def _fitting_part(
         self, joined: FoundByParts, scored: Found, texts: Sequence[str]
-    ) -> dict[int, int]:
-        """Return the parts of a message that candidates fit which oppose what they fit best.
+    ) -> int | None:
+        """Return the part that the best candidate fits, if it opposes the one that it fits best.
 
         "I have not lost it. Why this fee?": who asks so may also be one who has lost it. Such a
         part alone finds the candidate first, and nearly as well.
         """
+        best = int(joined.numbers[0])
+        least = joined.scores[0] - PENALTY
         less = penalties(texts)
-        scores = dict(zip(joined.numbers.tolist(), joined.scores.tolist(), strict=True))
-        fitting: dict[int, int] = {}
-        for part, (numbers, own) in enumerate(scored):
-            if not len(numbers):
-                continue
-            number = int(numbers[0])
-            if own[0] - less[part] < scores[number] - PENALTY:
-                continue
-            by_best = replace(self.filtered.reply(number, 0.0), part=joined.parts[number])
-            by_part = replace(by_best, part=part)
-            is_meant = asks(texts[part]) or shares_words(texts[part], by_part.known)
-            if is_meant and opposing(by_best, texts) and not opposing(by_part, texts):
-                fitting.setdefault(number, part)
-        return fitting
+        others = [
+            (own[0] - less[part], part)
+            for part, (numbers, own) in enumerate(scored)
+            if part != joined.parts[best] and len(numbers) and int(numbers[0]) == best
+        ]
+        others = [(score, part) for score, part in others if score >= least]
+        if not others:
+            return None
+        reply = self.filtered.reply(best, 0.0)
+        if not opposing(replace(reply, part=joined.parts[best]), texts):
+            return None
+        fitting = [
+            (score, part)
+            for score, part in others
+            if (asks(texts[part]) or shares_words(texts[part], reply.known))
+            and not opposing(replace(reply, part=part), texts)
+        ]
+        return max(fitting)[1] if fitting else None
 
     def _change_by_words(
         self, text: str, numbers: Positions, scores: Scores
