@@ -307,3 +307,18 @@ def test_what_is_told_in_many_sentences_weighs_less_beside_a_question(count, los
     asked, *others = parts.penalties(["Where is it?", *told])
     assert others == pytest.approx([asked + lost] * count)
     assert len(set(parts.penalties(told))) == 1, "where nothing is asked, all of it counts alike"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "clause", "told"),
+    [
+        ("My parcel has not come, I paid by card", "I paid by card", True),
+        ("My parcel has come, I paid by card", "I paid by card", False),
+        ("My parcel has not come, when does it come?", "when does it come?", False),
+        ("My parcel has not come, I want to pay by card", "I want to pay by card", False),
+        ("My parcel has not come. I paid by card.", "I paid by card.", False),  # of another sentence
+    ],
+)
+def test_what_a_sentence_tells_behind_a_denial_counts_less(sentence, clause, told):
+    assert parts.denial_before([sentence, clause], 1) == (sentence if told else "")
+    assert parts.penalties([sentence, clause])[1] == (parts.TOLD_PENALTY if told else 0)

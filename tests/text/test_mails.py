@@ -277,8 +277,8 @@ def test_a_text_that_points_to_the_mail_below_is_not_all_that_is_read(above):
 @pytest.mark.parametrize(
     "mark", ["---------- Forwarded message ---------\n", "-----Original Message-----\n", "Begin forwarded message:\n\n", "\n", ""]
 )
-def test_of_a_mail_with_nothing_above_the_header_is_left_out(mark):
-    assert clean_mail(f"{mark}{HEADER}{ASKED}") == ASKED
+def test_of_a_mail_with_nothing_above_the_subject_of_the_header_is_read(mark):
+    assert clean_mail(f"{mark}{HEADER}{ASKED}") == f"Lamp\n\n{ASKED}"
 
 
 @pytest.mark.parametrize(
@@ -288,13 +288,19 @@ def test_of_a_mail_with_nothing_above_the_header_is_left_out(mark):
         "From: Leeds\nTo: York\nHow much is that?",
         "Subject: Lamp\nThe lamp broke.",
         HEADER.strip(),
+        "From: Oslo\nTo: Rome\nDate: 3 May\nRequest: a window seat",
     ],
 )
 def test_other_fields_stay(text):
     assert clean_mail(text) == text
 
 
-@pytest.mark.parametrize("above", ["Please cancel it.", "not working", "Can you help? My lamp broke.", "Thanks for looking into this!"])
+def test_fields_of_the_message_are_no_header():
+    assert clean_mail(f"{HEADER.strip()}\nOrder: A-77\nProblem: the lamp broke") == "Lamp\n\nOrder: A-77\nProblem: the lamp broke"
+    assert clean_mail(f"{HEADER}Where is it? I paid for:\n2 lamps") == "Lamp\n\nWhere is it? I paid for:\n2 lamps"
+
+
+@pytest.mark.parametrize("above", ["Please cancel it.", "not working", "PLEASE CANCEL IT, THE ORDER", "Any News On My Refund?", "Can you help? My lamp broke.", "Thanks for looking into this!"])
 @pytest.mark.parametrize("mark", ["---------- Forwarded message ---------\n", ""])
 def test_what_says_something_above_a_mail_that_is_handed_on_is_read(above, mark):
     assert clean_mail(f"{above}\n\n{mark}{HEADER}{ASKED}") == above

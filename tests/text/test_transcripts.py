@@ -22,8 +22,13 @@ def test_of_a_pasted_chat_the_customers_lines_are_read(chat):
     assert read_message(chat).parts == ("I lost my key",)
 
 
+def test_what_stands_below_a_chat_is_read():
+    chat = "Me: where is my order now?\nBot: Sorry, I do not know.\nI want to talk to a human"
+    assert customer_lines(chat) == "where is my order now?\nI want to talk to a human"
+
+
 def test_what_stands_above_a_chat_and_goes_on_below_a_line_is_read():
-    chat = "This is what we said:\nAgent: Hello\nCustomer: I lost my key\nof the cellar"
+    chat = "This is what we said:\nAgent: Hello, who are you?\nCustomer: I lost my key\nof the cellar"
     assert customer_lines(chat) == "This is what we said:\nI lost my key\nof the cellar"
 
 
@@ -34,6 +39,9 @@ def test_what_stands_above_a_chat_and_goes_on_below_a_line_is_read():
         "Customer: 4410\nMessage: where is my order?",
         "I asked the agent: where is it?\nThe visitor: me",
         "Agents: two\nUsers: three",
+        "Customer: Anna Berg\nAgent: Tom\nProblem: the vase is cracked",
+        "Client: Anna\nRepresentative: Mr Hall\n\nI want to return the shoes.",
+        "Member: Anna Berg\nSupport plan: gold\nI cannot log in",
         "",
     ],
 )

@@ -15,7 +15,7 @@ from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, postpr
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores
 from rejoinder.text.courtesy import asks
-from rejoinder.text.polarity import shares_words, takes_side
+from rejoinder.text.polarity import repeats, takes_side
 
 OPPOSITES = 20  # candidates that are read beside k, for some that do not answer the opposite
 
@@ -125,7 +125,7 @@ class Chooser:
         fitting = [
             (score, part)
             for score, part in others
-            if (asks(texts[part]) or shares_words(texts[part], reply.known))
+            if (asks(texts[part]) or repeats(texts[part], reply.known, texts[0]))
             and not opposing(replace(reply, part=part), texts)
         ]
         return max(fitting)[1] if fitting else None

@@ -8,9 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.parts import sentence_parts
+from rejoinder.retrieval.parts import denial_before, sentence_parts
 from rejoinder.retrieval.replies import Reply, best_first
-from rejoinder.text.polarity import agrees_by_poles, denies_a_sentence, opposed, wishes_besides
+from rejoinder.text.polarity import (
+    agrees_by_poles,
+    denies_a_sentence,
+    opposed,
+    repeats,
+    wishes_besides,
+)
 
 PENALTY = 1.0
 """Of the score of a reply that answers the opposite: about as much as two unlike texts differ."""
@@ -42,6 +48,9 @@ def _answered(reply: Reply, texts: Sequence[str]) -> str:
         return text
     if denies_a_sentence(whole):
         return whole
+    denial = denial_before(texts, reply.part)
+    if denial and not repeats(text, reply.known, denial):
+        return denial
     _, _, behind = whole.partition(text)
     return f"{text}, thanks" if behind.lstrip(" ,").lower().startswith("thank") else text
 

@@ -18,7 +18,8 @@ from rejoinder.encoders.words.word_index import WordIndex
 from rejoinder.retrieval.replies import FilteredIndex, Reply
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Flags, Scores
-from rejoinder.text.courtesy import asks
+from rejoinder.text.courtesy import asks, denies, words
+from rejoinder.text.sentences.questions import is_question, is_wish
 from rejoinder.text.sentences.splitting import split_sentences
 
 PENALTY = 0.03
@@ -30,6 +31,9 @@ TELLING_PENALTY = 0.2
 TELLING_STEP = 0.15
 """The same for each doubling of the number of such parts: the best of many is great by chance."""
 
+TOLD_PENALTY = 0.3
+"""Of the scores of what a sentence tells behind a denial, which may be the problem itself."""
+
 ALSO_SCORE = 0.1
 """Of the best reply to another sentence, from which it is an answer of its own."""
 
@@ -39,15 +43,29 @@ ALSO_ASKED = -0.3
 
 def penalties(texts: Sequence[str]) -> list[float]:
     """Return what is taken from the scores of each part of a message; nothing of one sentence's."""
+    told = [TOLD_PENALTY * bool(denial_before(texts, part)) for part in range(len(texts))]
     if len(sentence_parts(texts)) < 2:
-        return [0.0] * len(texts)
+        return told
     own = PENALTY * math.log2(len(texts))
     asking = [asks(text) for text in texts]
     count = asking.count(False)
     telling = 0.0
     if any(asking) and count:
         telling = max(TELLING_PENALTY, TELLING_STEP * math.log2(count))
-    return [own + (0.0 if is_asking else telling) for is_asking in asking]
+    return [
+        own + aside + (0.0 if is_asking else telling)
+        for is_asking, aside in zip(asking, told, strict=True)
+    ]
+
+
+def denial_before(texts: Sequence[str], part: int) -> str:
+    """Return the sentence of which a part tells what is behind a denial; "": it is no such part."""
+    text = texts[part]
+    around = [each for each in texts if text in each and each != text and denies(each)]
+    said = words(text)
+    if not around or asks(text) or is_question(said) or is_wish(said):
+        return ""
+    return next((each for each in around if len(split_sentences(each)) < 2), "")
 
 
 class FoundByParts(NamedTuple):

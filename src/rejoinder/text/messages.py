@@ -86,7 +86,7 @@ class Message:
 
     def _in_english(self, speller: Speller) -> Message | None:
         """Return the message without sentences of other languages; None: all or none are such."""
-        foreign = [] if self.is_single else [*filter(speller.is_other_language, self.parts)]
+        foreign = [] if self.is_single else [*filter(speller.is_sentence_of_other, self.parts)]
         parts = tuple(part for part in self.parts if not any(each in part for each in foreign))
         if not foreign or not any(map(speller.is_clearly_english, parts)):
             return None

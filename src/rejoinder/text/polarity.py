@@ -81,10 +81,21 @@ def agrees_by_poles(text: str, others: Iterable[str]) -> bool:
     return False
 
 
-def shares_words(text: str, others: Iterable[str]) -> bool:
-    """Return whether a text has a content word of one of some others."""
-    own = signs(text).keys()
-    return any(not own.isdisjoint(signs(other)) for other in others)
+def repeats(text: str, others: Iterable[str], whole: str) -> bool:
+    """Return whether one of some texts says all that a part of a `whole` says.
+
+    "I can't log in" is known; one word of a longer one is not enough. What the rest of the whole
+    denies is not said: "don't call me, I will call you".
+    """
+    own = signs(text)
+    said = signs(whole)
+    if any(said[word].sign.is_denial and said[word] != own[word] for word in own if word in said):
+        return False
+    return any(
+        own.items() <= theirs.items() and (len(own) > 1 or len(own) == len(theirs))
+        for theirs in map(signs, others)
+        if own
+    )
 
 
 def _of_one_thing(verb: str, own: Mapping[str, Said], theirs: Mapping[str, Said]) -> bool:

@@ -76,6 +76,8 @@ A rare word becomes one of these alone, and only if letters are swapped or doubl
 three letters become one by a likely slip, and short words with a capital that begin a text."""
 LEAST_OTHER = 1  # frequent words of another language, and
 OTHER_SHARE = 0.25  # of the words of a text, from which it has no typos
+_PURELY_ENGLISH_WORDS = "the my your you and this that it i i'm have what with from"
+_PURELY_ENGLISH = frozenset(_PURELY_ENGLISH_WORDS.split())
 LAST_LATIN = "\u024f"
 MAX_KEPT = 10_000  # corrections of words that are kept
 MAX_FORMS = 65_536  # words of indexes whose other forms are kept, since each change asks for all
@@ -210,6 +212,12 @@ class Speller:
         is_other_script = 2 * sum(letter > LAST_LATIN for letter in letters) > len(letters)
         is_enough = len(own) >= LEAST_OTHER and len(own) >= OTHER_SHARE * len(found)
         return is_other_script or (is_enough and self.is_foreign(text))
+
+    def is_sentence_of_other(self, text: str) -> bool:
+        """Return whether a text is of another language, and not English with names of it."""
+        return self.is_other_language(text) and _PURELY_ENGLISH.isdisjoint(
+            map(_plain, _WORD.findall(text))
+        )
 
     def is_clearly_english(self, text: str) -> bool:
         """Return whether a text has English words of which every sentence has some, and is read."""

@@ -133,8 +133,8 @@ def _hands_on(text: str) -> bool:
     listed = text.split()
     if len(listed) > MAX_POINTER or says_thanks(text) or denies(text):
         return False
-    small = words(" ".join(word for word in listed[1:] if word[0].islower()))
-    said = [word for word in (*words(listed[0]), *small) if word not in _HANDING]
+    plain = [word for word in listed[1:] if word[0].islower() or is_common(word)]  # no names
+    said = [word for word in words(" ".join([listed[0], *plain])) if word not in _HANDING]
     return not has_content(" ".join(said))
 
 

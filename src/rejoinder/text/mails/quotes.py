@@ -9,9 +9,10 @@ languages are known by a date, a time and an address, or a verb of writing.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 
-from rejoinder.patterns import match_pattern
+from rejoinder.patterns import match_pattern, search_pattern
 
 DELIMITER = "-- "  # above a signature, by its standard
 MAX_QUOTE_LINES = 150  # lines of a mail that may begin a quoted mail
@@ -33,6 +34,16 @@ _FORWARDED = match_pattern(  # of programs' marks, those above a mail that is ha
     r"(?: ?-{3,10}|:)?"
 )
 _FIELDS = 3  # lines of a header without a mark above it
+_HEADER = match_pattern(  # fields of mail programs, in their languages
+    r"(?i)[* ]{0,3}(?:from|sent|date|to|b?cc|reply-to|importance|subject|von|gesendet|datum|an"
+    r"|betreff|de|envoy\u00e9|\u00e0|objet|enviad[oa](?: el| em)?|fecha|para|asunto|assunto|da"
+    r"|inviato|data|a|oggetto|van|verzonden|aan|onderwerp)[* ]{0,3}:"
+)
+_SENT = search_pattern(r"\S@\S|\d[:.]\d\d\b")
+_SUBJECT = match_pattern(
+    r"(?i)[* ]{0,3}(?:subject|betreff|objet|asunto|assunto|oggetto|onderwerp)[* ]{0,3}: *+"
+    r"(?:(?:re|fwd?|aw|wg) ?: *+)*+(\S[^\n]*)"
+)
 _INTRODUCTION = match_pattern(
     r"(?i)(?=[^\n]{0,100}(?:\b(?:19|20)\d\d\b|\b\d\d?[./-]\d))"  # a date, in the first line
     r"(?=[^\n]{0,120}\b\d\d?[:.h]\d\d\b)"  # a time
@@ -77,24 +88,20 @@ def is_forwarded(text: str) -> bool:
 
 
 def without_header(text: str) -> str:
-    """Return a mail that begins with the header of another one without it: nothing is above.
+    """Return a mail that begins with the header of another one, nothing above, by its subject.
 
-    A header has a mark above it, or three fields that a mail program writes.
+    A header has a mark above it, or three fields of mail programs with an address or a time.
     """
     lines = mail_lines(text)
     begin = next((number for number, line in enumerate(lines) if not _is_marker(line)), 0)
-    end = begin
-    while end < len(lines) and _FIELD.match(lines[end]):
-        end += 1
-    is_marked = any(lines[:begin]) and end > begin
-    header = "\n".join(lines[begin:end])
-    if not is_marked and (end - begin < _FIELDS or not _begins_quote(header)):
+    fields = [*itertools.takewhile(_HEADER.match, lines[begin:])]
+    is_marked = any(lines[:begin]) and len(fields) > 0
+    is_sent = len(fields) >= _FIELDS and any(map(_SENT.search, fields))
+    body = "\n".join(lines[begin + len(fields) :]).strip("\n")
+    if not body or not (is_marked or is_sent):
         return text
-    return "\n".join(lines[end:]).strip("\n") or text
-
-
-def _begins_quote(header: str) -> bool:
-    return _headers().match(header[:MAX_QUOTE_LINE]) is not None
+    subjects = [match[1] for match in map(_SUBJECT.match, fields) if match]
+    return "\n\n".join([*subjects, body])
 
 
 def _is_header(line: str) -> bool:

@@ -68,7 +68,7 @@ def question_clauses(sentence: str) -> list[str]:
         if len(said) < LEAST_QUESTION:
             continue
         is_short = _asks_shortly(said) and sentence.endswith(("?", "\uff1f"))
-        is_asked = is_short or is_question(said) or _is_wish(said)
+        is_asked = is_short or is_question(said) or is_wish(said)
         if not is_asked and not (_tells(said) and denies(before)):
             continue
         has_room = len(words(before)) >= LEAST_BEFORE and has_content(before)
@@ -90,7 +90,7 @@ def _tells(said: Sequence[str]) -> bool:
     return first.partition("'")[0] in _SUBJECTS
 
 
-def _is_wish(said: Sequence[str]) -> bool:
+def is_wish(said: Sequence[str]) -> bool:
     """Return whether words begin with a wish or request: "I'd like", "and want to", "please"."""
     rest = list(itertools.dropwhile(_OPENING.__contains__, said))
     if rest[:1] == ["i"]:

@@ -14,7 +14,6 @@ from rejoinder.text.signs.lexicon import (
     CLAUSES,
     DETERMINERS,
     ENDS,
-    EXCEPTING,
     HAVING,
     LACKED,
     MUST,
@@ -178,8 +177,7 @@ def _denial_by_not(tokens: list[str], place: int, before: list[str]) -> Sign:
     is_question = place <= 2 and tokens[0] in AUXILIARIES - {"do"}
     is_question = is_question or (tokens[:2] == ["do", "not"] and tokens[2:3] in ASKED)
     is_unable = not ABLE.isdisjoint(before[-1:])
-    is_excepting = tuple(tokens[max(0, place - 1) : place + 1]) == EXCEPTING
-    if is_question or is_excepting or tokens[0] in ("why", "how", "what"):
+    if is_question or tokens[0] in ("why", "how", "what"):
         return Sign.OPEN
     if is_unable:
         return Sign.UNABLE

@@ -18,7 +18,7 @@ from rejoinder.text.signs.lexicon import (
     TIME_WORDS,
 )
 from rejoinder.text.signs.phrases import had_places, offered_places
-from rejoinder.text.signs.poles import QUALITIES, has_content, pole_of
+from rejoinder.text.signs.poles import MOVES, QUALITIES, has_content, pole_of
 from rejoinder.text.signs.sign import Said, Sign
 from rejoinder.text.signs.tokens import tokenize
 
@@ -37,7 +37,7 @@ def signs(text: str) -> Mapping[str, Said]:
     denied = denied_places(tokens)
     known = had_places(tokens) | denied
     offered = offered_places(tokens) - denied.keys() if is_asked else set()
-    known |= dict.fromkeys(_excepting_places(tokens) - denied.keys(), Sign.OPEN)
+    excepted = _excepted_place(tokens)
     for place in range(len(tokens)):
         if not has_content(tokens, place):
             continue
@@ -45,6 +45,8 @@ def signs(text: str) -> Mapping[str, Said]:
         sign = known.get(place) or _said_sign(tokens, place)
         if is_asked or (word in QUALITIES and sign is Sign.WISHED):
             sign = Sign.OFFERED if place in offered else Sign.OPEN
+        if place < excepted and sign is Sign.SO and not is_other and word not in MOVES:
+            sign = Sign.OPEN
         is_kept = word in found and (found[word].sign.is_denial or sign is Sign.ABLE)
         if not is_kept:
             found[word] = Said(sign, is_other)
@@ -55,13 +57,13 @@ def signs(text: str) -> Mapping[str, Said]:
     return found
 
 
-def _excepting_places(tokens: list[str]) -> set[int]:
-    """Return the places in front of "but not": what is so there is not so elsewhere.
+def _excepted_place(tokens: list[str]) -> int:
+    """Return the place of "but not", or 0: what is so before it is not so elsewhere.
 
     "There is power in the house but not in the cellar" is no opposite of "there is no power".
     """
     pairs = itertools.pairwise(tokens)
-    return set(range(next((at for at, pair in enumerate(pairs) if pair == EXCEPTING), 0)))
+    return next((place for place, pair in enumerate(pairs) if pair == EXCEPTING), 0)
 
 
 def _said_sign(tokens: list[str], place: int) -> Sign:
