@@ -32,11 +32,25 @@ def test_rows_of_one_minute_are_turned_where_the_newest_stands_first(read):
     later = [f"1,{WELCOME},2024-01-05 10:01", f"1,{THANKS},2024-01-05 10:01"]
     assert read([*later, *rows]) == WANTED
     assert read([*reversed(rows), *reversed(later)]) == WANTED
-    # Each chat is of one minute, and the chats fall.
-    assert read([f"2,{WELCOME},2024-01-05 10:01", f"2,{THANKS},2024-01-05 10:01", *rows]) == [
-        ("Thanks", "Welcome"),
-        ("Where is it?", "On its way."),
-    ]
+    # Each chat is of one minute, and chats that are interleaved fall.
+    apart = [f"3,{WELCOME},2024-01-05 10:02", f"2,{WELCOME},2024-01-05 10:01"]
+    apart += [f"3,{THANKS},2024-01-05 10:02", f"2,{THANKS},2024-01-05 10:01", *rows]
+    assert read(apart) == [("Thanks", "Welcome"), ("Thanks", "Welcome"), ("Where is it?", "On its way.")]
+
+
+@pytest.mark.parametrize("days", [("07", "05"), ("05", "07")])
+def test_chats_of_one_time_each_are_not_turned(read, days):
+    late, early = (f"2024-01-{day}" for day in days)  # of the ticket, in each of its rows
+    rows = [f"9,{THANKS},{late}", f"9,{WELCOME},{late}", f"1,{QUESTION},{early}", f"1,{ANSWER},{early}"]
+    assert read(rows) == [("Thanks", "Welcome"), ("Where is it?", "On its way.")]
+
+
+def test_a_table_is_turned_only_where_times_clearly_fall(read):
+    rows = [f"1,{QUESTION},2024-01-05 10:00", f"1,{ANSWER},2024-01-05 10:00"]
+    rows += [f"2,{WELCOME},2024-01-05 10:03", f"2,{THANKS},2024-01-05 10:01"]
+    rows += [f"3,{THANKS},2024-01-05 10:01", f"3,{WELCOME},2024-01-05 10:03"]
+    rows += [f"4,{WELCOME},2024-01-05 10:03", f"4,{THANKS},2024-01-05 10:01"]
+    assert read(rows)[0] == ("Where is it?", "On its way.")
 
 
 def test_chats_that_fall_are_not_turned_where_their_messages_rise(read):

@@ -1,7 +1,7 @@
 """A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
 
 Rows of a conversation may be scattered over the file; where all have a time, it orders them, and
-rows of one time have the order of the file, or the reverse if its newest row is the first. Rows
+rows of one time have the order of the file, or the reverse if its newest rows come first. Rows
 without a conversation are one chat, which a silence splits. A column that says who answers
 (`direction`, `inbound`) stands for the author where no column names one.
 """
@@ -9,7 +9,7 @@ without a conversation are one chat, which a silence splits. A column that says 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from rejoinder.corpora.forms.columns import MESSAGE
@@ -69,7 +69,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         )
     words = ", ".join(f"{role} = {name}" for role, name in columns.items())
     reading.notes.append(f"{source}: {form}: {words}")
-    chats: dict[str, list[tuple[Any, ChatMessage]]] = {}
+    messages: list[tuple[str, Any, ChatMessage]] = []  # with the names of their chats, and times
     for where, row in rows:
         if not isinstance(row, dict):
             reading.bad_row(where, f"a JSON {type(row).__name__}; an object is read")
@@ -80,13 +80,14 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             continue
         conversation = value_of(row, columns, "conversation")
         name = "" if conversation is None else str(conversation).strip()
-        chats.setdefault(name, []).append((value_of(row, columns, "time"), message))
-    if "conversation" in columns and "" in chats:
+        messages.append((name, value_of(row, columns, "time"), message))
+    unnamed = sum(not name for name, _, _ in messages)
+    if "conversation" in columns and unnamed:
         reading.notes.append(
-            f"{source}: {len(chats['']):,} messages without a conversation are one chat, which a "
+            f"{source}: {unnamed:,} messages without a conversation are one chat, which a "
             "silence splits"
         )
-    ordered = _ordered(chats, columns, str(source), reading)
+    ordered = _ordered(messages, columns, str(source), reading)
     yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
 
 
@@ -119,7 +120,7 @@ def _with_sides(columns: dict[str, str]) -> dict[str, str]:
 
 
 def _ordered(
-    chats: Mapping[str, list[tuple[Any, ChatMessage]]],
+    messages: Sequence[tuple[str, Any, ChatMessage]],
     columns: Mapping[str, str],
     source: str,
     reading: Reading,
@@ -128,16 +129,13 @@ def _ordered(
 
     Messages without a conversation are a chat that has no end.
     """
-    values = [value for messages in chats.values() for value, _ in messages]
+    values = [value for _, value, _ in messages]
     order = order_of_times(values)
-    timed = {
-        name: [
-            dataclasses.replace(message, time=parse_time(value, order))
-            for value, message in messages
-        ]
-        for name, messages in chats.items()
-    }
-    times = [message.time for messages in timed.values() for message in messages]
+    timed = [
+        (name, dataclasses.replace(message, time=parse_time(value, order)))
+        for name, value, message in messages
+    ]
+    times = [message.time for _, message in timed]
     unread = [str(value or "") for value, time in zip(values, times, strict=True) if time is None]
     if "time" in columns and unread:
         shown = next((f", such as {value[:_SHOWN]!r}" for value in unread if value.strip()), "")
@@ -145,10 +143,13 @@ def _ordered(
             f"{source}: {len(unread):,} of {len(values):,} times are missing or cannot be "
             f"read{shown}; their chats keep the order of the file"
         )
-    newest_first = is_newest_first(list(timed.values()))
-    for name, messages in timed.items():
-        sort_by_time(messages, newest_first=newest_first)
-        yield Chat(messages, name, endless=not name)
+    newest_first = is_newest_first(timed)
+    chats: dict[str, Chat] = {}
+    for name, message in timed:
+        chats.setdefault(name, Chat(name=name, endless=not name)).messages.append(message)
+    for chat in chats.values():
+        sort_by_time(chat.messages, newest_first=newest_first)
+        yield chat
 
 
 def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatMessage:
