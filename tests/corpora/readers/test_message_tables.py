@@ -111,6 +111,20 @@ def test_bad_rows_stop_the_reading_or_are_skipped_and_counted(read, bad, fault):
         read(rows, header, reading=Reading(skip_bad=True, max_bad=0))
 
 
+@pytest.mark.parametrize("bad", ['2,Ann,customer,"Where', '2,Ann,customer,"Where\n2,Ann,customer,"now"'])
+def test_all_lines_behind_an_unclosed_quote_are_bad_ones(read, bad):
+    header = "ticket,author,role,text"
+    rows = [f"1,{QUESTION}", f"1,{ANSWER}", bad, *[f"3,{THANKS}"] * 5]
+    count = len("\n".join(rows).splitlines()) - 2 if bad.count('"') == 1 else 2
+    with pytest.raises(InputError, match=r"a\.csv:4: not CSV"):
+        read(rows, header)
+    reading = Reading(skip_bad=True)
+    assert read(rows, header, reading=reading) == WANTED[:1]
+    assert reading.bad_lines == count
+    with pytest.raises(InputError, match=r"more than 1 bad lines, the first: .*a\.csv:4: not CSV"):
+        read(rows, header, reading=Reading(skip_bad=True, max_bad=1))
+
+
 @pytest.mark.parametrize(("bad", "fault"), [
     ("{broken", r"a\.jsonl:3: not JSON .*; one object a line is read"), ("5", r"a\.jsonl:3: a JSON int; an object"),
 ])  # fmt: skip

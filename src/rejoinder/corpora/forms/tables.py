@@ -247,15 +247,17 @@ def _delimited(sample: Sample, choice: Choice, known: Set[str], reading: Reading
 def _text_rows(
     sample: Sample, delimiter: str, encoding: str, reading: Reading | None
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows that are not blank; the fault of a bad one names its last line."""
+    """Yield the rows that are not blank, each with its first line; all lines of a bad one count."""
     reading = reading or Reading()
     source = sample.source
     number = 0
+    first = 0  # line of the row; 0: none of its lines is read
 
     def lines() -> Iterator[str]:
-        nonlocal number
+        nonlocal number, first
         for number, line in split_returns(source.lines(encoding, reading)):
             if number > 1 or not named_delimiter(line):
+                first = first or number
                 yield f"{line}\n"  # tells a line break in quotes from the end of a row
 
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
@@ -267,15 +269,16 @@ def _text_rows(
         quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL,
     )
     while True:
+        first = 0
         try:
             row = next(table, None)
         except csv.Error as error:
-            reading.bad_row(f"{source}:{number}", csv_fault(error))
+            reading.bad_row(f"{source}:{first}", csv_fault(error), lines=number - first + 1)
             continue
         if row is None:
             return
         if any(map(str.strip, row)):
-            yield f"{source}:{number}", row
+            yield f"{source}:{first}", row
 
 
 def split_returns(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
