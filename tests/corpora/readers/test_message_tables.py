@@ -71,6 +71,45 @@ def test_rows_that_are_not_public_are_private_notes(read, column):
     assert reading.dropped == {"private notes": 1}
 
 
+@pytest.mark.parametrize(("column", "private", "public"), [
+    ("Private", "1.0", "0.0"), ("private", "Ja", "Nein"), ("private", "WAHR", "FALSCH"), ("visibility", "internal", "public"),
+    ("public", "0.0", "1.0"), ("isPrivate", "Oui", "Non"),
+])  # fmt: skip
+def test_flags_of_private_notes_are_read_in_many_words(read, column, private, public):
+    reading = Reading()
+    rows = [f"1,{QUESTION},{public}", f"1,Bob,agent,A tiresome one.,{private}", f"1,{ANSWER},{public}"]
+    assert read(rows, f"ticket,author,role,text,{column}", reading=reading) == WANTED[:1]
+    assert reading.dropped == {"private notes": 1}
+
+
+def test_values_of_flags_that_are_not_known_are_noted(read):
+    reading = Reading()
+    rows = [f"1,{QUESTION},Dunno", f"1,{ANSWER},Dunno"]
+    assert read(rows, "ticket,author,role,text,private", reading=reading) == WANTED[:1]
+    assert reading.notes[1].endswith("a.csv: private: 2 values 'dunno' are neither yes nor no")
+
+
+@pytest.mark.parametrize("column", ["inbound", "is_inbound", "isIncoming", "from_customer", "is_customer"])
+@pytest.mark.parametrize(("yes", "no"), [("true", "false"), ("1.0", "0.0"), ("WAHR", "FALSCH")])
+def test_flags_that_mean_a_customer(read, column, yes, no):
+    rows = [f"1,{yes},Where is it?", f"1,{no},On its way."]
+    assert read(rows, f"ticket,{column},text") == WANTED[:1]
+
+
+@pytest.mark.parametrize("column", ["ticketId", "conversationId", "conversationsThreadId"])
+def test_names_in_camel_case_are_known(read, column):
+    rows = [f"1,{QUESTION},2024-01-05 10:00", f"2,{THANKS},2024-01-05 10:01"]
+    rows += [f"1,{ANSWER},2024-01-05 10:02", f"2,{WELCOME},2024-01-05 10:03"]
+    wanted = [("Where is it?", "On its way."), ("Thanks", "Welcome")]
+    assert read(rows, f"{column},senderName,senderType,text,createdAt", reading=None) == wanted
+
+
+def test_an_id_that_may_be_the_conversation_is_noted(read):
+    reading = Reading()
+    read([f"1,{QUESTION},2024-01-05", f"1,{ANSWER},2024-01-05"], "dealId,author,role,text,time", reading=reading)
+    assert reading.notes[1].endswith("if it is dealId, name it with --set columns=conversation=dealId")
+
+
 def test_a_silence_splits_messages_without_a_conversation(read):
     reading = Reading()
     rows = [f",{QUESTION},2024-01-05 10:00", f" ,{ANSWER},2024-01-05 10:01"]
