@@ -90,7 +90,7 @@ def test_values_of_flags_that_are_not_known_are_noted(read):
 
 
 @pytest.mark.parametrize("column", ["inbound", "is_inbound", "isIncoming", "from_customer", "is_customer"])
-@pytest.mark.parametrize(("yes", "no"), [("true", "false"), ("1.0", "0.0"), ("WAHR", "FALSCH")])
+@pytest.mark.parametrize(("yes", "no"), [("true", "false"), ("1.0", "0.0"), ("WAHR", "FALSCH"), ("Incoming", "Outgoing")])
 def test_flags_that_mean_a_customer(read, column, yes, no):
     rows = [f"1,{yes},Where is it?", f"1,{no},On its way."]
     assert read(rows, f"ticket,{column},text") == WANTED[:1]

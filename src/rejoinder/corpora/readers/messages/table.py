@@ -64,6 +64,8 @@ _FALSE = frozenset(
 _HIDDEN = frozenset(("private", "internal"))  # besides yes and no, in columns that tell of notes
 _SHOWN_TO_ALL = frozenset(("public", "external"))
 _FLAGS = _TRUE | _FALSE
+_INCOMING = _TRUE | {"incoming", "inbound", "in", "customer"}  # in columns of `_MEANT_CUSTOMER`
+_OUTGOING = _FALSE | _AGENT_WORDS
 _OF_NOTES = _FLAGS | _HIDDEN | _SHOWN_TO_ALL
 _SHOWN = 40  # letters of a value in a note
 _SHOWN_VALUES = 3  # of flags, in notes
@@ -185,7 +187,7 @@ def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatM
     if name is not None and row.get(name) not in (None, ""):
         value = _flag(row[name])
         if is_known(name, _MEANT_CUSTOMER):
-            agent = value in _FALSE if value in _FLAGS else None
+            agent = value in _OUTGOING if value in _OUTGOING | _INCOMING else None
         else:
             agent = value in _TRUE or bool(set(fold(value).split("_")) & _AGENT_WORDS)
     if agent is not None and name == columns["author"]:
@@ -202,7 +204,7 @@ def _unknown_flags(row: Mapping[str, Any], columns: Mapping[str, str]) -> set[tu
     """Return the columns of flags whose value in a row is not known, each with the value."""
     known = {"private": _OF_NOTES, "public": _OF_NOTES}
     if "agent" in columns and is_known(columns["agent"], _MEANT_CUSTOMER):
-        known["agent"] = _FLAGS
+        known["agent"] = _OUTGOING | _INCOMING
     values = {columns[role]: _flag(value_of(row, columns, role)) for role in known.keys() & columns}
     words = {columns[role]: known[role] for role in known.keys() & columns}
     return {
