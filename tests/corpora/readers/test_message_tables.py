@@ -59,6 +59,16 @@ def test_chats_that_fall_are_not_turned_where_their_messages_rise(read):
     assert read(rows) == [("Thanks", "Welcome"), ("Where is it?", "On its way.")]
 
 
+@pytest.mark.parametrize("day", ["05.01.2024", "1/5/2024", "2024-01-05", "Jan 5, 2024"])
+def test_the_day_may_stand_in_a_column_beside_the_time(read, day):
+    reading = Reading()
+    rows = [f"1,{ANSWER},{day},10:01 AM", f"1,{QUESTION},{day},9:00 AM"]
+    header = "ticket,author,role,text,Date,Time"
+    rows = [row.replace(day, f'"{day}"') for row in rows]
+    assert read(rows, header, reading=reading) == WANTED[:1]
+    assert len(reading.notes) == 2
+
+
 def test_dates_of_twelve_hour_clocks_have_the_month_first(read):
     assert read([f"1,{ANSWER},04/04/2024 1:05 PM", f"1,{QUESTION},03/05/2024 11:55 AM"]) == WANTED[:1]
 

@@ -31,7 +31,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, sort_by_time
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.form import OF_TABLES, Form
-from rejoinder.corpora.readers.times import order_of_times, parse_time
+from rejoinder.corpora.readers.times import CLOCK, order_of_times, parse_time
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
 
@@ -102,7 +102,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             continue
         conversation = value_of(row, columns, "conversation")
         name = "" if conversation is None else str(conversation).strip()
-        messages.append((name, value_of(row, columns, "time"), message))
+        messages.append((name, _time_of_row(row, columns), message))
     reading.notes += [
         f"{source}: {name}: {count:,} values {value!r} are neither yes nor no"
         for (name, value), count in unknown.most_common(_SHOWN_VALUES)
@@ -176,6 +176,15 @@ def _ordered(
     for chat in chats.values():
         sort_by_time(chat.messages, newest_first=newest_first)
         yield chat
+
+
+def _time_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> Any:
+    """Return a row's time, with its day from the column `date` if it is a clock alone."""
+    value = value_of(row, columns, "time")
+    day = next((name for name in row if fold(name) == "date" and name != columns.get("time")), None)
+    if day is None or not row[day] or not CLOCK.fullmatch(str(value or "").strip()):
+        return value
+    return f"{str(row[day]).strip().removesuffix('T00:00:00')} {str(value).strip()}"
 
 
 def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatMessage:
