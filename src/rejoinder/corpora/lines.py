@@ -110,10 +110,10 @@ class Reading(Counts):
         """Count a bad line. BadLineError: they are not skipped; InputError: too many are bad."""
         self._add_faults([f"{path}:{number}: {reason}"], 1)
 
-    def bad_row(self, where: str, reason: str) -> None:
-        """Count a bad row of a table; its errors are those of `bad_line`."""
-        self.lines += 1
-        self._add_faults([f"{where}: {reason}"], 1)
+    def bad_row(self, where: str, reason: str, lines: int = 1) -> None:
+        """Count the lines of a bad row of a table; its errors are those of `bad_line`."""
+        self.lines += lines
+        self._add_faults([f"{where}: {reason}"], lines)
 
     def add(self, counts: Counts) -> None:
         """Add the counts of another reading, and report its bad lines as `bad_line` does."""

@@ -103,3 +103,31 @@ def test_a_private_note_before_the_question_makes_nobody_a_customer(read):
     ticket = zendesk(("body", "Here."))
     note = {"author_id": 9, "public": False, "body": "A note."}
     assert read({**ticket, "comments": [note, *ticket["comments"]]}) == [("Hi?", "Here.")]
+
+
+def test_messages_of_zendesk_and_intercom_are_in_the_order_of_their_times(read):
+    times = [f"2024-01-05T10:0{minute}:00Z" for minute in range(3)]
+    comments = [
+        {"author_id": author, "public": True, "body": text, "created_at": time}
+        for author, text, time in zip((5, 9, 5), ("Hi?", "Hello.", "Bye."), times, strict=True)
+    ]
+    assert read({"id": 1, "comments": comments[::-1]}) == [("Hi?", "Hello.")]
+    parts = [
+        {"part_type": "comment", "body": text, "created_at": time, "author": {"type": kind, "id": kind}}
+        for text, time, kind in (("Later.", 30, "admin"), ("And?", 20, "user"))
+    ]
+    source = {"body": "Hi?", "author": {"type": "user", "id": "user"}}
+    conversation = {"id": 1, "created_at": 10, "source": source, "conversation_parts": {"conversation_parts": parts}}
+    assert read(conversation) == [("Hi? And?", "Later.")]
+
+
+@pytest.mark.parametrize(("source", "wanted"), [
+    (10, [("We noticed it.", "What now?", "Wait.")]), (1, [("We noticed it. What now?", "Wait.")]),
+])  # fmt: skip
+def test_an_agent_wrote_the_description_of_an_outbound_ticket(read, source, wanted):
+    entries = [(9, True, "What now?"), (5, False, "Wait.")]
+    conversations = [
+        {"body_text": text, "incoming": incoming, "private": False, "user_id": user} for user, incoming, text in entries
+    ]
+    ticket = {"id": 7, "source": source, "requester_id": 9, "responder_id": 5, "description_text": "We noticed it."}
+    assert read({**ticket, "conversations": conversations}) == wanted

@@ -144,3 +144,43 @@ def test_mails_without_an_id_are_joined_by_answers_to_their_subject_alone(tmp_pa
         ("How do I change my password?", "Click on the link below it."),
         ("Are you open on Sundays?", "We are, until noon."),
     ]
+
+
+@pytest.fixture
+def read_mails(tmp_path):
+    def run(*mails):
+        path = tmp_path / "mails.mbox"
+        path.write_text("".join(
+            f"From x Mon Jan  1 00:00:00 2024\nFrom: {sender}\nTo: {recipient}\nSubject: {subject}\n"
+            f"Date: Mon, 01 Jan 2024 10:0{number}:00 +0000\n{headers}\n{body}\n\n"
+            for number, (sender, recipient, subject, headers, body) in enumerate(mails)
+        ))  # fmt: skip
+        examples = read_chats(path, Reading(), ChatsSettings(agent="@shop.org"))
+        return [(*example.context, example.response) for example in examples]
+
+    return run
+
+
+def test_mails_that_answer_other_mails_are_not_joined_by_subject(read_mails):
+    help_, subject = "help@shop.org", "Re: Question"
+    mails = [
+        (help_, f"{name}@a.org", subject, f"Message-ID: <{name}1>\nIn-Reply-To: <{name}0>\n", f"It is {name}.")
+        for name in ("ann", "bob")
+    ]
+    mails += [
+        (f"{name}@a.org", help_, subject, f"Message-ID: <{name}2>\nIn-Reply-To: <{name}1>\n", f"Is it {name}?")
+        for name in ("ann", "bob")
+    ]
+    mails += [
+        (help_, f"{name}@a.org", subject, f"Message-ID: <{name}3>\nReferences: <{name}2>\n", f"Yes, {name}.")
+        for name in ("ann", "bob")
+    ]
+    assert read_mails(*mails) == [(f"It is {name}.", f"Is it {name}?", f"Yes, {name}.") for name in ("ann", "bob")]
+
+
+@pytest.mark.parametrize("agent", ["help@shop.org", "eve@shop.org"])
+def test_a_subject_joins_mails_that_share_a_participant(read_mails, agent):
+    customers = [f"{name}@mail.org" for name in ("ann", "bob", "cid")]
+    mails = [(name, "help@shop.org", "Question", "", f"Where is it, asks {name[:3]}?") for name in customers[:2]]
+    mails += [(agent, name, "Re: Question", "", f"Here, {name[:3]}.") for name in customers]
+    assert read_mails(*mails) == [(f"Where is it, asks {name[:3]}?", f"Here, {name[:3]}.") for name in customers[:2]]

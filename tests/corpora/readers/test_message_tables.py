@@ -32,17 +32,41 @@ def test_rows_of_one_minute_are_turned_where_the_newest_stands_first(read):
     later = [f"1,{WELCOME},2024-01-05 10:01", f"1,{THANKS},2024-01-05 10:01"]
     assert read([*later, *rows]) == WANTED
     assert read([*reversed(rows), *reversed(later)]) == WANTED
-    # Each chat is of one minute, and the chats fall.
-    assert read([f"2,{WELCOME},2024-01-05 10:01", f"2,{THANKS},2024-01-05 10:01", *rows]) == [
-        ("Thanks", "Welcome"),
-        ("Where is it?", "On its way."),
-    ]
+    # Each chat is of one minute, and chats that are interleaved fall.
+    apart = [f"3,{WELCOME},2024-01-05 10:02", f"2,{WELCOME},2024-01-05 10:01"]
+    apart += [f"3,{THANKS},2024-01-05 10:02", f"2,{THANKS},2024-01-05 10:01", *rows]
+    assert read(apart) == [("Thanks", "Welcome"), ("Thanks", "Welcome"), ("Where is it?", "On its way.")]
+
+
+@pytest.mark.parametrize("days", [("07", "05"), ("05", "07")])
+def test_chats_of_one_time_each_are_not_turned(read, days):
+    late, early = (f"2024-01-{day}" for day in days)  # of the ticket, in each of its rows
+    rows = [f"9,{THANKS},{late}", f"9,{WELCOME},{late}", f"1,{QUESTION},{early}", f"1,{ANSWER},{early}"]
+    assert read(rows) == [("Thanks", "Welcome"), ("Where is it?", "On its way.")]
+
+
+def test_a_table_is_turned_only_where_times_clearly_fall(read):
+    rows = [f"1,{QUESTION},2024-01-05 10:00", f"1,{ANSWER},2024-01-05 10:00"]
+    rows += [f"2,{WELCOME},2024-01-05 10:03", f"2,{THANKS},2024-01-05 10:01"]
+    rows += [f"3,{THANKS},2024-01-05 10:01", f"3,{WELCOME},2024-01-05 10:03"]
+    rows += [f"4,{WELCOME},2024-01-05 10:03", f"4,{THANKS},2024-01-05 10:01"]
+    assert read(rows)[0] == ("Where is it?", "On its way.")
 
 
 def test_chats_that_fall_are_not_turned_where_their_messages_rise(read):
     rows = [f"9,{THANKS},2024-01-07 10:00", f"9,{WELCOME},2024-01-07 10:00"]
     rows += [f"1,{QUESTION},2024-01-05 10:00", f"1,{ANSWER},2024-01-05 10:01"]
     assert read(rows) == [("Thanks", "Welcome"), ("Where is it?", "On its way.")]
+
+
+@pytest.mark.parametrize("day", ["05.01.2024", "1/5/2024", "2024-01-05", "Jan 5, 2024"])
+def test_the_day_may_stand_in_a_column_beside_the_time(read, day):
+    reading = Reading()
+    rows = [f"1,{ANSWER},{day},10:01 AM", f"1,{QUESTION},{day},9:00 AM"]
+    header = "ticket,author,role,text,Date,Time"
+    rows = [row.replace(day, f'"{day}"') for row in rows]
+    assert read(rows, header, reading=reading) == WANTED[:1]
+    assert len(reading.notes) == 2
 
 
 def test_dates_of_twelve_hour_clocks_have_the_month_first(read):
@@ -55,6 +79,45 @@ def test_rows_that_are_not_public_are_private_notes(read, column):
     rows = [f"1,{QUESTION},true", "1,Bob,agent,A tiresome one.,False", f"1,{ANSWER},"]
     assert read(rows, f"ticket,author,role,text,{column}", reading=reading) == WANTED[:1]
     assert reading.dropped == {"private notes": 1}
+
+
+@pytest.mark.parametrize(("column", "private", "public"), [
+    ("Private", "1.0", "0.0"), ("private", "Ja", "Nein"), ("private", "WAHR", "FALSCH"), ("visibility", "internal", "public"),
+    ("public", "0.0", "1.0"), ("isPrivate", "Oui", "Non"),
+])  # fmt: skip
+def test_flags_of_private_notes_are_read_in_many_words(read, column, private, public):
+    reading = Reading()
+    rows = [f"1,{QUESTION},{public}", f"1,Bob,agent,A tiresome one.,{private}", f"1,{ANSWER},{public}"]
+    assert read(rows, f"ticket,author,role,text,{column}", reading=reading) == WANTED[:1]
+    assert reading.dropped == {"private notes": 1}
+
+
+def test_values_of_flags_that_are_not_known_are_noted(read):
+    reading = Reading()
+    rows = [f"1,{QUESTION},Dunno", f"1,{ANSWER},Dunno"]
+    assert read(rows, "ticket,author,role,text,private", reading=reading) == WANTED[:1]
+    assert reading.notes[1].endswith("a.csv: private: 2 values 'dunno' are neither yes nor no")
+
+
+@pytest.mark.parametrize("column", ["inbound", "is_inbound", "isIncoming", "from_customer", "is_customer"])
+@pytest.mark.parametrize(("yes", "no"), [("true", "false"), ("1.0", "0.0"), ("WAHR", "FALSCH"), ("Incoming", "Outgoing")])
+def test_flags_that_mean_a_customer(read, column, yes, no):
+    rows = [f"1,{yes},Where is it?", f"1,{no},On its way."]
+    assert read(rows, f"ticket,{column},text") == WANTED[:1]
+
+
+@pytest.mark.parametrize("column", ["ticketId", "conversationId", "conversationsThreadId"])
+def test_names_in_camel_case_are_known(read, column):
+    rows = [f"1,{QUESTION},2024-01-05 10:00", f"2,{THANKS},2024-01-05 10:01"]
+    rows += [f"1,{ANSWER},2024-01-05 10:02", f"2,{WELCOME},2024-01-05 10:03"]
+    wanted = [("Where is it?", "On its way."), ("Thanks", "Welcome")]
+    assert read(rows, f"{column},senderName,senderType,text,createdAt", reading=None) == wanted
+
+
+def test_an_id_that_may_be_the_conversation_is_noted(read):
+    reading = Reading()
+    read([f"1,{QUESTION},2024-01-05", f"1,{ANSWER},2024-01-05"], "dealId,author,role,text,time", reading=reading)
+    assert reading.notes[1].endswith("if it is dealId, name it with --set columns=conversation=dealId")
 
 
 def test_a_silence_splits_messages_without_a_conversation(read):
@@ -95,6 +158,20 @@ def test_bad_rows_stop_the_reading_or_are_skipped_and_counted(read, bad, fault):
     assert (reading.bad_lines, reading.lines) == (1, 3)
     with pytest.raises(InputError, match="more than 0 bad lines"):
         read(rows, header, reading=Reading(skip_bad=True, max_bad=0))
+
+
+@pytest.mark.parametrize("bad", ['2,Ann,customer,"Where', '2,Ann,customer,"Where\n2,Ann,customer,"now"'])
+def test_all_lines_behind_an_unclosed_quote_are_bad_ones(read, bad):
+    header = "ticket,author,role,text"
+    rows = [f"1,{QUESTION}", f"1,{ANSWER}", bad, *[f"3,{THANKS}"] * 5]
+    count = len("\n".join(rows).splitlines()) - 2 if bad.count('"') == 1 else 2
+    with pytest.raises(InputError, match=r"a\.csv:4: not CSV"):
+        read(rows, header)
+    reading = Reading(skip_bad=True)
+    assert read(rows, header, reading=reading) == WANTED[:1]
+    assert reading.bad_lines == count
+    with pytest.raises(InputError, match=r"more than 1 bad lines, the first: .*a\.csv:4: not CSV"):
+        read(rows, header, reading=Reading(skip_bad=True, max_bad=1))
 
 
 @pytest.mark.parametrize(("bad", "fault"), [

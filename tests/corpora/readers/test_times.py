@@ -37,12 +37,23 @@ def test_a_zone_stands_behind_the_clock(text):
     assert _written(text) == JANUARY
 
 
+@pytest.mark.parametrize(("text", "wanted"), [
+    ("01.03.2026", "2026-03-01 00:00"), ("3/1/2026", "2026-01-03 00:00"), ("March 1, 2026", "2026-03-01 00:00"),
+    ("1 March 2026", "2026-03-01 00:00"), ("Sunday, March 1, 2026", "2026-03-01 00:00"), ("06-Mar-2026", "2026-03-06 00:00"),
+    ("06-Mar-2026 21:21", "2026-03-06 21:21"), ("06.03.2026 - 21:21", "2026-03-06 21:21"),
+    ("03/06/2026 09:21:00 PM GMT+1", "2026-06-03 20:21"), ("March 06, 2026 at 09:21:00 PM GMT+1", "2026-03-06 20:21"),
+    ("March 06, 2026 at 09:21:00 PM UTC-10", "2026-03-07 07:21"),
+])  # fmt: skip
+def test_days_without_a_clock_hyphens_and_short_zones(text, wanted):
+    assert _written(text) == wanted
+
+
 @pytest.mark.parametrize("number", [1704448800, 1704448800000, 1704448800000000, 1704448800000000000])
 def test_numbers_count_from_seconds_to_nanoseconds(number):
     assert _written(number) == _written(str(number)) == JANUARY
 
 
-@pytest.mark.parametrize("value", ["yesterday", "", None, True, "20240105100000", "-2024", float("inf"), 10**400])
+@pytest.mark.parametrize("value", ["yesterday", "", None, True, "20240105100000", "-2024", "1.2.3", "99.99.2026", float("inf"), 10**400])
 def test_what_is_no_time_is_none(value):
     assert parse_time(value) is None
 
@@ -53,6 +64,7 @@ def test_what_is_no_time_is_none(value):
     (["03/05/2024 11:55:00 AM UTC", "03/06/2024 1:05:00 PM UTC"], "month"),
     (["03/05/2024 11:55", "03/05/2024 13:05"], "day"),
     (["13/05/2024 11:55 AM", "03/05/2024 1:05 PM"], "day"),
+    (["3/1/2026", "3/13/2026"], "month"),
     (["2024/05/03 11:55 UTC", "2024/05/03 13:05 UTC"], "year"),
     (["05/04/2024 10:00", "04/04/2024 10:00", "12/03/2024 10:00", "10/03/2024 10:00"], "day"),
     (["04/05/2024 10:00", "04/04/2024 10:00", "03/12/2024 10:00", "03/10/2024 10:00"], "month"),

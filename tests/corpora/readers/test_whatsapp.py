@@ -192,3 +192,14 @@ def test_a_file_of_something_else_is_one_line(tmp_path):
 )
 def test_times(text, seconds):
     assert parse_time(text) == seconds
+
+
+@pytest.mark.parametrize("written", [
+    "<Media omitted>\nHere it is.", "IMG-1.jpg (file attached)\nHere it is.", "Here it is. <This message was edited>",
+    "Here it is. <Diese Nachricht wurde bearbeitet.>",
+])  # fmt: skip
+def test_an_attachment_s_caption_is_read_and_the_mark_of_an_edit_is_not(tmp_path, written):
+    path = tmp_path / "a.txt"
+    path.write_text(f"01.03.26, 09:01 - Ann: Where?\n01.03.26, 09:02 - Shop: {written}\n", encoding="utf-8")
+    [example] = read_chats(path, Reading(), ChatsSettings(agent="Shop"))
+    assert (*example.context, example.response) == ("Where?", "Here it is.")

@@ -33,13 +33,14 @@ from rejoinder.corpora.limits import (
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.records import BadRecordError
 from rejoinder.errors import InputError
-from rejoinder.patterns import match_pattern
+from rejoinder.patterns import match_pattern, search_pattern
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 REPEATED_HEADERS = "repeated headers"
 _JUDGED_ROWS = 200
 _STRAY_RETURN = "new-line character seen in unquoted field"  # in an error of the csv module
 _EMPTY_ROW: list[Any] = []
+_CAMEL = search_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _HEADER_ROWS = 10  # among which the header of a sheet is
 _BROKEN_WORKBOOK = (
     zipfile.BadZipFile,
@@ -125,6 +126,16 @@ def fold(name: object) -> str:
     return "_".join(str(name).casefold().replace("-", " ").replace(".", " ").split())
 
 
+def name_keys(name: object) -> tuple[str, str]:
+    """Return the keys of a column's name, as it is and with camel case split: `ticketId`."""
+    return fold(name), fold(_CAMEL.sub(" ", str(name)))
+
+
+def is_known(name: object, known: Set[str]) -> bool:
+    """Return whether a column's name is one of the known ones."""
+    return not known.isdisjoint(name_keys(name))
+
+
 def is_name(text: str) -> bool:
     """Return whether a cell may be the name of a column, and is not a sentence."""
     return len(text.split()) <= 3 and not any(char in text for char in ".!?,:;")
@@ -132,7 +143,7 @@ def is_name(text: str) -> bool:
 
 def find_column(names: Iterable[str], wanted: Sequence[str]) -> str | None:
     """Return the name that equals the first of the wanted ones that is there."""
-    by_key = {fold(name): name for name in reversed(list(names))}
+    by_key = {key: name for name in reversed(list(names)) for key in name_keys(name)}
     return next((by_key[key] for key in wanted if key in by_key), None)
 
 
@@ -210,7 +221,7 @@ def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
         if not rows or len(rows[0]) < 2:
             return (0.0, 0.0, 0.0)
         width = len(rows[0])
-        names = sum(fold(name) in known for name in rows[0])
+        names = sum(is_known(name, known) for name in rows[0])
         equal = sum(len(row) == width for row in rows) / len(rows)
         return (float(names), equal, float(width))
 
@@ -247,15 +258,17 @@ def _delimited(sample: Sample, choice: Choice, known: Set[str], reading: Reading
 def _text_rows(
     sample: Sample, delimiter: str, encoding: str, reading: Reading | None
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows that are not blank; the fault of a bad one names its last line."""
+    """Yield the rows that are not blank, each with its first line; all lines of a bad one count."""
     reading = reading or Reading()
     source = sample.source
     number = 0
+    first = 0  # line of the row; 0: none of its lines is read
 
     def lines() -> Iterator[str]:
-        nonlocal number
+        nonlocal number, first
         for number, line in split_returns(source.lines(encoding, reading)):
             if number > 1 or not named_delimiter(line):
+                first = first or number
                 yield f"{line}\n"  # tells a line break in quotes from the end of a row
 
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
@@ -267,15 +280,16 @@ def _text_rows(
         quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL,
     )
     while True:
+        first = 0
         try:
             row = next(table, None)
         except csv.Error as error:
-            reading.bad_row(f"{source}:{number}", csv_fault(error))
+            reading.bad_row(f"{source}:{first}", csv_fault(error), lines=number - first + 1)
             continue
         if row is None:
             return
         if any(map(str.strip, row)):
-            yield f"{source}:{number}", row
+            yield f"{source}:{first}", row
 
 
 def split_returns(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -367,7 +381,7 @@ def _workbook(sample: Sample, choice: Choice, known: Set[str], reading: Reading 
         named = (
             number
             for number, row in enumerate(rows[:_HEADER_ROWS])
-            if known & {fold(cell) for cell in row if cell is not None}
+            if any(is_known(cell, known) for cell in row if cell is not None)
         )
         return next(named, None)
 

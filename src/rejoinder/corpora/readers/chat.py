@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+_CLEARLY = 2  # falls for each rise, above which a file has the newest message first
+
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
@@ -40,13 +42,31 @@ def sort_by_time(messages: list[ChatMessage], *, newest_first: bool = False) -> 
         messages.sort(key=lambda message: message.time or 0.0)
 
 
-def is_newest_first(chats: Sequence[Sequence[ChatMessage]]) -> bool:
-    """Return whether times mostly fall: within the chats of a file, else from chat to chat."""
-    rises = sum(_rises(message.time for message in messages) for messages in chats)
-    return (rises or _rises(messages[0].time for messages in chats)) < 0
+def is_newest_first(rows: Sequence[tuple[str, ChatMessage]]) -> bool:
+    """Return whether times clearly fall in a file of messages, each with its chat's name.
+
+    The messages of each chat decide. If all have one time in their chat, the order of the file
+    does, but only if chats are interleaved: a list of chats may have the newest chat first and
+    the oldest message of each first.
+    """
+    chats: dict[str, list[ChatMessage]] = {}
+    for name, message in rows:
+        chats.setdefault(name, []).append(message)
+    counts = [_rises_and_falls(messages) for messages in chats.values()]
+    rises = sum(up for up, _ in counts)
+    falls = sum(down for _, down in counts)
+    if not rises and not falls and len(list(itertools.groupby(rows, _name_of_row))) > len(chats):
+        rises, falls = _rises_and_falls(message for _, message in rows)
+    return falls > _CLEARLY * rises
 
 
-def _rises(times: Iterable[float | None]) -> int:
-    """Return how many times are later than the one before, less those that are earlier."""
-    pairs = itertools.pairwise(time for time in times if time is not None)
-    return sum((later > earlier) - (later < earlier) for earlier, later in pairs)
+def _name_of_row(row: tuple[str, ChatMessage]) -> str:
+    return row[0]
+
+
+def _rises_and_falls(messages: Iterable[ChatMessage]) -> tuple[int, int]:
+    """Return how many times are later than the one before, and how many earlier."""
+    times = (message.time for message in messages)
+    pairs = list(itertools.pairwise(time for time in times if time is not None))
+    rises = sum(later > earlier for earlier, later in pairs)
+    return rises, sum(later < earlier for earlier, later in pairs)

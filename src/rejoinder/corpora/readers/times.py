@@ -30,9 +30,17 @@ _MAX_SECONDS = 1e11  # a larger number of seconds would be in the year 5138
 _UNITS = (1, 1_000, 1_000_000, 1_000_000_000)  # of a second, down to nanoseconds
 
 _DATE = match_pattern(
-    r"(\d{1,4})[./-] ?(\d{1,2})[./-] ?(\d{1,4})\.?[,،]?[ T]+(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
+    r"(\d{1,4})[./-] ?(\d{1,2})[./-] ?(\d{1,4})\.?[,،]?(?: [-\u2013])?[ T]+"
+    r"(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
     rf"(?:\s?({HALF}))?"
 )
+
+_DAY = match_pattern(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})")  # a date without a clock
+_NAMED_DAY = match_pattern(
+    r"(?:[^\W\d]{3,9},? )?(?:[^\W\d]{3,9}\.? \d{1,2},? \d{4}|\d{1,2}\.?[ -][^\W\d]{3,9}[ -]\d{4})"
+)
+_HYPHENS = search_pattern(r"^(\d{1,2})-([^\W\d]{3,9})-(\d{4})\b")
+CLOCK = match_pattern(rf"\d{{1,2}}[:.]\d{{2}}(?:[:.]\d{{2}})?(?:\s?{HALF})?")
 
 # Hours from UTC; a name that several zones share, such as CST, means what RFC 2822 says.
 _ZONES = {
@@ -42,7 +50,7 @@ _ZONES = {
 
 # Behind a clock: UTC, -0500, +00, GMT-0500 (EST), +0000 UTC.
 _ZONE = search_pattern(
-    rf"(?<=[\w.])\s?(?:({'|'.join(_ZONES)})|(?:UTC|GMT)?([+-])(0\d|1[0-4])(?::?(\d\d))?"
+    rf"(?<=[\w.])\s?(?:({'|'.join(_ZONES)})|(?:UTC|GMT)?([+-])(0\d|1[0-4]|(?<=GMT.|UTC.)\d)(?::?(\d\d))?"
     rf"(?: (?:{'|'.join(_ZONES)}))?)(?: \([^()]{{0,60}}\))?$",
     re.IGNORECASE,
 )
@@ -64,7 +72,8 @@ def parse_time(value: Any, order: Order = "day") -> float | None:
         return _seconds(datetime.datetime.fromisoformat(text))
     except ValueError:
         text, offset = _without_zone(text)
-    seconds = _parse_date(text, order)
+    text = f"{text} 00:00" if _DAY.fullmatch(text) or _NAMED_DAY.fullmatch(text) else text
+    seconds = _parse_date(_HYPHENS.sub(r"\1 \2 \3", text), order)
     return None if seconds is None else seconds - offset
 
 
@@ -160,10 +169,10 @@ def find_order(
 def order_of_times(values: Iterable[Any]) -> Order:
     """Return which number of dates stands first in the times of a table, in any order."""
     texts = (str(value or "")[:_MAX_TIME].strip() for value in values)
-    matches = [match for text in texts if (match := _DATE.match(text))]
+    matches = [match for text in texts if (match := _DATE.match(text) or _DAY.fullmatch(text))]
     return find_order(
         map(_date_numbers, matches),
-        twelve_hours=any(match[7] for match in matches),
+        twelve_hours=any(len(match.groups()) > 3 and match[7] for match in matches),
         oldest_first=False,
     )
 

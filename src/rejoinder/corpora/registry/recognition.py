@@ -11,7 +11,7 @@ from rejoinder.corpora.forms.source import Sample, Source, look
 from rejoinder.corpora.forms.tables import (
     Choice,
     find_delimiter,
-    fold,
+    is_known,
     is_name,
     open_table,
     sampled_rows,
@@ -149,7 +149,7 @@ def _columns(sample: Sample, choice: Choice) -> tuple[str, ...]:
     header = rows[0]
     is_wide = len(header) > 1
     is_even = all(len(row) == len(header) for row in rows)
-    known = sum(fold(name) in KNOWN for name in header)
+    known = sum(is_known(name, KNOWN) for name in header)
     # Commas of sentences have a space behind them.
     least = 2 if any(name.startswith(" ") for name in header) else 1
     is_named = all(map(is_name, header)) and known >= least

@@ -39,7 +39,13 @@ _UNKNOWN_HALF = match_pattern(r"(\S{1,15}(?: \S{1,15})?) [-\u2013] ")
 _ATTACHED = match_pattern(
     rf"[{_MARKS}]*(?:<[^<>]{{3,60}}>|\S.{{0,120}}\.\w{{2,4}} \([^()]{{3,40}}\)|null)"
 )
-_EDITED = search_pattern(r"(?<!\s)\s*+\u200e<[^<>]{3,60}+>\s*+$")
+_EDITED = search_pattern(
+    r"(?<!\s)\s*+(?:\u200e<[^<>]{3,60}+>|<(?:This message was edited|"
+    r"Diese Nachricht wurde bearbeitet|Se editó este mensaje|Ce message a été modifié|"
+    r"Questo messaggio è stato modificato|Mensagem editada|Esta mensagem foi editada|"
+    r"Dit bericht is bewerkt|Bu mesaj düzenlendi|Сообщение изменено|"
+    r"Данное сообщение изменено)\.?>)\s*+$"
+)
 _DELETED = match_pattern(
     r"(?:You deleted this message|This message was deleted|Diese Nachricht wurde gelöscht|"
     r"Du hast diese Nachricht gelöscht|Eliminaste este mensaje|Se eliminó este mensaje|"
@@ -101,7 +107,7 @@ def read_whatsapp(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     order = find_order((line.date for line, _ in lines), twelve_hours=halves)
     chat = Chat(endless=True, name=source.path.stem)
     for line, texts in lines:
-        text = "\n".join(texts).rstrip()
+        text = _caption("\n".join(texts).rstrip())
         if reason := _left_out(line.author, text):
             reading.drop(reason)
             continue
@@ -121,6 +127,14 @@ def _check_halves(source: Source, lines: Sequence[WhatsAppLine]) -> None:
             f"{source}: {word!r} behind the clock is not a half of the day that is known; "
             "export the chat again with the phone set to 24 hours or to English"
         )
+
+
+def _caption(text: str) -> str:
+    """Return a message without a first line that stands for an attachment, if more follows."""
+    first, _, rest = text.partition("\n")
+    first = first.strip(_MARKS + " ")
+    is_attached = first != "null" and _ATTACHED.fullmatch(first) is not None
+    return rest if rest.strip() and is_attached else text
 
 
 def _left_out(author: str, text: str) -> str:

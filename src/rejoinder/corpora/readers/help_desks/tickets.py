@@ -47,7 +47,7 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
     """Yield the public comments of tickets; whoever is not the requester is an agent."""
     del choice
     for ticket in _records(sample, "comments", reading):
-        comments = dicts(ticket.get("comments"))
+        comments = _by_time(dicts(ticket.get("comments")))
         users = {user.get("id"): user for user in dicts(ticket.get("users"))}
         requester = ticket.get("requester_id") or _dict(ticket.get("requester")).get("id")
         requester = requester or _first_public_author(comments)
@@ -66,6 +66,14 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
             _add(chat, ChatMessage(name, text, time, agent), reading)
         chat.names = [str(user["name"]) for user in users.values() if user.get("name")]
         yield chat
+
+
+def _by_time(comments: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return comments in the order of their times if all have one, else as they are."""
+    timed = [(parse_time(comment.get("created_at")), comment) for comment in comments]
+    if all(time is not None for time, _ in timed):
+        timed.sort(key=lambda pair: pair[0] or 0.0)
+    return [comment for _, comment in timed]
 
 
 def _first_public_author(comments: Iterable[dict[str, Any]]) -> Any:
@@ -99,9 +107,11 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             name = str(author.get("name") or author.get("id") or author.get("type") or "")
             text = first_text(part, ("body",))
             _add(chat, ChatMessage(name, text, parse_time(part.get("created_at")), agent), reading)
+        sort_by_time(chat.messages)
         yield chat
 
 
+_OUTBOUND = "10"  # source of a Freshdesk ticket that an agent opens by e-mail
 _INCOMING = (0, "0", "incoming")
 _OUTGOING = (1, 3, "1", "3", "outgoing", "template")
 
@@ -154,7 +164,9 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         chat.names = texts_of([requester.get("name"), ticket.get("requester_name")])
         text = first_text(ticket, ("description_text", "description", "description_html"))
         time = parse_time(ticket.get("created_at"))
-        _add(chat, ChatMessage(str(asker or "requester"), text, time, False), reading)
+        is_outbound = str(ticket.get("source")) == _OUTBOUND
+        writer = ticket.get("responder_id") or "agent" if is_outbound else asker or "requester"
+        _add(chat, ChatMessage(str(writer), text, time, is_outbound), reading)
         for entry in [*dicts(ticket.get("conversations")), *dicts(ticket.get("notes"))]:
             note = _dict(entry.get("note")) or _dict(entry.get("helpdesk_note")) or entry
             if note.get("private") is True or note.get("deleted") is True:

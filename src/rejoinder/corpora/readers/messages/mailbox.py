@@ -1,8 +1,8 @@
 """Mailboxes: an mbox file, an .eml file, or a zip file or folder of those.
 
-Mails are a chat by what they answer (References, In-Reply-To), else by subject. Quotes,
-salutations, closings and signatures are removed, as of messages that are searched for. The author
-is the address.
+Mails are a chat by what they answer (References, In-Reply-To). Where an answer names no mail, they
+are one by subject and by the participants that they share. Quotes, salutations, closings and
+signatures are removed, as of messages that are searched for. The author is the address.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import email
 import email.policy
 import email.utils
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from email.message import EmailMessage
-from typing import Any
+from typing import Any, NamedTuple
 
 from rejoinder.corpora.forms.source import Sample, Source, keep_open
 from rejoinder.corpora.forms.tables import (
@@ -31,6 +31,7 @@ from rejoinder.text.mails.cleaning import own_text
 
 _BROKEN_HEADERS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
 _TOO_MANY_PARTS = f"mails of more than {MAX_PARTS} parts, or nested too deep"
+_MAX_THREADS = 200  # of one subject, the newest, that an answer without references may continue
 _MAIL_FILES = (".eml", ".mbox")
 _DAY = search_pattern(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} ")  # Mon Jan
 _CLOCK = search_pattern(rb"\d\d:\d\d")
@@ -53,6 +54,7 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
     files = [Source(sample.source.path, name) for name in names] or [sample.source]
     chats: dict[str, Chat] = {}
     of_mail: dict[str, str] = {}  # the chat of each Message-ID
+    of_subject: dict[str, list[_Thread]] = {}
     mails = (mail for file in files for mail in _mails(file, reading))
     for number, mail in enumerate(mails, 1):
         if mail is None:
@@ -62,7 +64,7 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
             message, name = _message_of_mail(mail)
             is_automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
             is_left_out = is_automatic or not message.text
-            thread = "" if is_left_out else _thread(mail, f"mail {number}", of_mail)
+            thread = "" if is_left_out else _thread(mail, f"mail {number}", of_mail, of_subject)
         except _BROKEN_HEADERS:
             reading.drop("mails whose headers cannot be read")
             continue
@@ -158,7 +160,43 @@ def _body(mail: EmailMessage) -> str:
     return text_of_html(text) if body.get_content_type() == "text/html" else text
 
 
-def _thread(mail: EmailMessage, name_of_new: str, of_mail: dict[str, str]) -> str:
+class _Thread(NamedTuple):
+    """A chat of a subject, with the addresses of its mails."""
+
+    name: str
+    opener: str
+    people: set[str]
+
+    def fit(self, people: Set[str]) -> int:
+        """Return how well an answer's addresses fit: 0, another thread's; 3, both sides' are there.
+
+        A mail without a recipient fits. An opener's domain does not count: customers share it.
+        """
+        if len(people) < 2 or len(self.people) < 2:
+            return 1
+        if len(people & self.people) > 1:
+            return 3
+        opener = {self.opener}
+        domains = _domains(people - opener) & _domains(self.people - opener)
+        return 2 if self.opener in people and domains else 0
+
+
+def _domains(people: Set[str]) -> set[str]:
+    return {address.rpartition("@")[2] for address in people}
+
+
+def _people(mail: EmailMessage) -> list[str]:
+    """Return the addresses of a mail, its author's first."""
+    fields = [str(mail.get(name, "")) for name in ("From", "To", "Cc")]
+    return [address.lower() for _, address in email.utils.getaddresses(fields) if address]
+
+
+def _thread(
+    mail: EmailMessage,
+    name_of_new: str,
+    of_mail: dict[str, str],
+    of_subject: dict[str, list[_Thread]],
+) -> str:
     """Return the chat that a mail continues, or a new one; remember it by the mail's id.
 
     Where a mail has no id, its chat has the name `name_of_new`.
@@ -167,16 +205,28 @@ def _thread(mail: EmailMessage, name_of_new: str, of_mail: dict[str, str]) -> st
     text = f"{mail.get('References', '')} {mail.get('In-Reply-To', '')}"
     earlier = _MAIL_ID.findall(text)
     subject = _PREFIX.sub("", str(mail.get("Subject", ""))).strip().casefold()
-    is_answer = bool(earlier) or _PREFIX.match(str(mail.get("Subject", "")) or "") is not None
+    people = _people(mail)
+    is_answer = not earlier and _PREFIX.match(str(mail.get("Subject", "")) or "") is not None
     thread = next((of_mail[name] for name in earlier if name in of_mail), "")
-    if not thread and is_answer and subject:
-        thread = of_mail.get(f"subject {subject}", "")
+    threads = of_subject.setdefault(subject, []) if subject else []
+    if not thread and is_answer and threads:
+        best = max(reversed(threads), key=lambda each: each.fit(set(people)))
+        thread = best.name if best.fit(set(people)) else ""
     thread = thread or own or name_of_new
     for name in filter(None, (own, *earlier)):
         of_mail.setdefault(name, thread)
-    if subject:
-        of_mail[f"subject {subject}"] = thread
+    _remember(threads, thread, people)
     return thread
+
+
+def _remember(threads: list[_Thread], name: str, people: Sequence[str]) -> None:
+    """Make a thread the newest of its subject, with the addresses of a mail."""
+    known = next((each for each in threads if each.name == name), None)
+    if known is not None:
+        threads.remove(known)
+    threads.append(known or _Thread(name, people[0] if people else "", set()))
+    threads[-1].people.update(people)
+    del threads[:-_MAX_THREADS]
 
 
 MAILBOX = Form(

@@ -1,7 +1,7 @@
 """A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
 
 Rows of a conversation may be scattered over the file; where all have a time, it orders them, and
-rows of one time have the order of the file, or the reverse if its newest row is the first. Rows
+rows of one time have the order of the file, or the reverse if its newest rows come first. Rows
 without a conversation are one chat, which a silence splits. A column that says who answers
 (`direction`, `inbound`) stands for the author where no column names one.
 """
@@ -9,7 +9,8 @@ without a conversation are one chat, which a silence splits. A column that says 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rejoinder.corpora.forms.columns import MESSAGE
@@ -20,7 +21,9 @@ from rejoinder.corpora.forms.tables import (
     columns_of,
     find_column,
     fold,
+    is_known,
     json_rows,
+    name_keys,
     open_table,
     value_of,
 )
@@ -28,19 +31,21 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, sort_by_time
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.form import OF_TABLES, Form
-from rejoinder.corpora.readers.times import order_of_times, parse_time
+from rejoinder.corpora.readers.times import CLOCK, order_of_times, parse_time
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
 
 CONVERSATION = ("conversation", "conversation_id", "conversationid", "ticket", "ticket_id",
                 "chat", "chat_id", "thread", "thread_id", "session", "session_id", "dialogue",
-                "dialogue_id", "dialog_id", "case_id", "room_id")  # fmt: skip
+                "dialogue_id", "dialog_id", "case_id", "room_id",
+                "conversations_thread_id")  # fmt: skip
 AUTHOR = ("author", "sender", "from", "speaker", "username", "user", "author_id", "sender_id",
           "participant", "role", "name")  # fmt: skip
 TIME = ("time", "timestamp", "datetime", "date", "created_at", "created", "sent_at", "createdat")
 AGENT = ("is_agent", "role", "sender_type", "author_type", "user_type", "direction", "inbound",
-         "incoming", "is_bot")  # fmt: skip
-PRIVATE = ("private", "is_private", "internal")
+         "incoming", "is_inbound", "is_incoming", "from_customer", "is_customer",
+         "is_bot")  # fmt: skip
+PRIVATE = ("private", "is_private", "internal", "is_internal", "visibility")
 PUBLIC = ("public", "is_public")
 _NEEDED = ("author", "text")
 WORDS = {"conversation": CONVERSATION, "author": AUTHOR, "text": MESSAGE, "time": TIME,
@@ -50,11 +55,25 @@ _AGENT_WORDS = frozenset(
     """agent assistant bot support operator staff admin outbound outgoing out representative
     teammate gpt model""".split()  # noqa: SIM905
 )
-_TRUE = frozenset(("true", "1", "yes", "y", "t"))
-_FALSE = frozenset(("false", "0", "no", "n", "f"))
-_SHOWN = 40  # letters of a time in a note
+_TRUE = frozenset(
+    "true 1 1.0 yes y t x ja j wahr oui vrai sí si verdadero vero sim verdadeiro".split()  # noqa: SIM905
+)
+_FALSE = frozenset(
+    "false 0 0.0 no n f nein falsch non faux falso não nao nee".split()  # noqa: SIM905
+)
+_HIDDEN = frozenset(("private", "internal"))  # besides yes and no, in columns that tell of notes
+_SHOWN_TO_ALL = frozenset(("public", "external"))
+_FLAGS = _TRUE | _FALSE
+_INCOMING = _TRUE | {"incoming", "inbound", "in", "customer"}  # in columns of `_MEANT_CUSTOMER`
+_OUTGOING = _FALSE | _AGENT_WORDS
+_OF_NOTES = _FLAGS | _HIDDEN | _SHOWN_TO_ALL
+_SHOWN = 40  # letters of a value in a note
+_SHOWN_VALUES = 3  # of flags, in notes
+_OF_ROWS = frozenset(("message_id", "msg_id", "user_id", "author_id", "sender_id"))
 _SIDES = frozenset(AGENT) - frozenset(AUTHOR)  # columns that say who answers, and name nobody
-_MEANT_CUSTOMER = frozenset(("inbound", "incoming"))  # columns in which "true" is a customer's
+_MEANT_CUSTOMER = frozenset(  # columns in which "true" is a customer's
+    ("inbound", "incoming", "is_inbound", "is_incoming", "from_customer", "is_customer")
+)
 
 
 def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
@@ -67,26 +86,34 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             f"{source}: no column for {' or '.join(missing)}; there is "
             f"{', '.join(names)[:200] or 'none'}: name it with --set columns={missing[0]}=NAME"
         )
+    unknown: Counter[tuple[str, str]] = Counter()  # columns and values of flags
     words = ", ".join(f"{role} = {name}" for role, name in columns.items())
     reading.notes.append(f"{source}: {form}: {words}")
-    chats: dict[str, list[tuple[Any, ChatMessage]]] = {}
+    reading.notes += _other_ids(names, columns, str(source))
+    messages: list[tuple[str, Any, ChatMessage]] = []  # with the names of their chats, and times
     for where, row in rows:
         if not isinstance(row, dict):
             reading.bad_row(where, f"a JSON {type(row).__name__}; an object is read")
             continue
+        unknown.update(_unknown_flags(row, columns))
         message = _message_of_row(row, columns)
         if reason := _why_left_out(row, columns, message):
             reading.drop(reason)
             continue
         conversation = value_of(row, columns, "conversation")
         name = "" if conversation is None else str(conversation).strip()
-        chats.setdefault(name, []).append((value_of(row, columns, "time"), message))
-    if "conversation" in columns and "" in chats:
+        messages.append((name, _time_of_row(row, columns), message))
+    reading.notes += [
+        f"{source}: {name}: {count:,} values {value!r} are neither yes nor no"
+        for (name, value), count in unknown.most_common(_SHOWN_VALUES)
+    ]
+    unnamed = sum(not name for name, _, _ in messages)
+    if "conversation" in columns and unnamed:
         reading.notes.append(
-            f"{source}: {len(chats['']):,} messages without a conversation are one chat, which a "
+            f"{source}: {unnamed:,} messages without a conversation are one chat, which a "
             "silence splits"
         )
-    ordered = _ordered(chats, columns, str(source), reading)
+    ordered = _ordered(messages, columns, str(source), reading)
     yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
 
 
@@ -102,8 +129,8 @@ def _rows(
 
 def _why_left_out(row: Mapping[str, Any], columns: Mapping[str, str], message: ChatMessage) -> str:
     """Return why a row is left out, or nothing."""
-    is_private = _is_one_of(value_of(row, columns, "private"), _TRUE)
-    if is_private or _is_one_of(value_of(row, columns, "public"), _FALSE):
+    is_private = _flag(value_of(row, columns, "private")) in _TRUE | _HIDDEN
+    if is_private or _flag(value_of(row, columns, "public")) in _FALSE | _HIDDEN:
         return "private notes"
     if all(fold(row.get(columns[role]) or "") == fold(columns[role]) for role in _NEEDED):
         return REPEATED_HEADERS
@@ -113,13 +140,13 @@ def _why_left_out(row: Mapping[str, Any], columns: Mapping[str, str], message: C
 def _with_sides(columns: dict[str, str]) -> dict[str, str]:
     """Return the columns of the roles; one that says who answers stands for the author, too."""
     if "author" in columns:
-        is_side = fold(columns["author"]) in _SIDES
+        is_side = is_known(columns["author"], _SIDES)
         return {"agent": columns["author"], **columns} if is_side else columns
     return {"author": columns["agent"], **columns} if "agent" in columns else columns
 
 
 def _ordered(
-    chats: Mapping[str, list[tuple[Any, ChatMessage]]],
+    messages: Sequence[tuple[str, Any, ChatMessage]],
     columns: Mapping[str, str],
     source: str,
     reading: Reading,
@@ -128,16 +155,13 @@ def _ordered(
 
     Messages without a conversation are a chat that has no end.
     """
-    values = [value for messages in chats.values() for value, _ in messages]
+    values = [value for _, value, _ in messages]
     order = order_of_times(values)
-    timed = {
-        name: [
-            dataclasses.replace(message, time=parse_time(value, order))
-            for value, message in messages
-        ]
-        for name, messages in chats.items()
-    }
-    times = [message.time for messages in timed.values() for message in messages]
+    timed = [
+        (name, dataclasses.replace(message, time=parse_time(value, order)))
+        for name, value, message in messages
+    ]
+    times = [message.time for _, message in timed]
     unread = [str(value or "") for value, time in zip(values, times, strict=True) if time is None]
     if "time" in columns and unread:
         shown = next((f", such as {value[:_SHOWN]!r}" for value in unread if value.strip()), "")
@@ -145,10 +169,22 @@ def _ordered(
             f"{source}: {len(unread):,} of {len(values):,} times are missing or cannot be "
             f"read{shown}; their chats keep the order of the file"
         )
-    newest_first = is_newest_first(list(timed.values()))
-    for name, messages in timed.items():
-        sort_by_time(messages, newest_first=newest_first)
-        yield Chat(messages, name, endless=not name)
+    newest_first = is_newest_first(timed)
+    chats: dict[str, Chat] = {}
+    for name, message in timed:
+        chats.setdefault(name, Chat(name=name, endless=not name)).messages.append(message)
+    for chat in chats.values():
+        sort_by_time(chat.messages, newest_first=newest_first)
+        yield chat
+
+
+def _time_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> Any:
+    """Return a row's time, with its day from the column `date` if it is a clock alone."""
+    value = value_of(row, columns, "time")
+    day = next((name for name in row if fold(name) == "date" and name != columns.get("time")), None)
+    if day is None or not row[day] or not CLOCK.fullmatch(str(value or "").strip()):
+        return value
+    return f"{str(row[day]).strip().removesuffix('T00:00:00')} {str(value).strip()}"
 
 
 def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatMessage:
@@ -158,10 +194,9 @@ def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatM
     name = columns.get("agent")
     agent = None
     if name is not None and row.get(name) not in (None, ""):
-        value = str(row[name]).strip().casefold()
-        key = fold(name)
-        if key in _MEANT_CUSTOMER:
-            agent = value not in _TRUE
+        value = _flag(row[name])
+        if is_known(name, _MEANT_CUSTOMER):
+            agent = value in _OUTGOING if value in _OUTGOING | _INCOMING else None
         else:
             agent = value in _TRUE or bool(set(fold(value).split("_")) & _AGENT_WORDS)
     if agent is not None and name == columns["author"]:
@@ -170,8 +205,36 @@ def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatM
     return ChatMessage("" if author is None else str(author).strip(), plain, None, agent)
 
 
-def _is_one_of(value: Any, words: Set[str]) -> bool:
-    return value is not None and str(value).strip().casefold() in words
+def _flag(value: Any) -> str:
+    return "" if value is None else str(value).strip().casefold()
+
+
+def _unknown_flags(row: Mapping[str, Any], columns: Mapping[str, str]) -> set[tuple[str, str]]:
+    """Return the columns of flags whose value in a row is not known, each with the value."""
+    known = {"private": _OF_NOTES, "public": _OF_NOTES}
+    if "agent" in columns and is_known(columns["agent"], _MEANT_CUSTOMER):
+        known["agent"] = _OUTGOING | _INCOMING
+    values = {columns[role]: _flag(value_of(row, columns, role)) for role in known.keys() & columns}
+    words = {columns[role]: known[role] for role in known.keys() & columns}
+    return {
+        (name, value[:_SHOWN])
+        for name, value in values.items()
+        if value and value not in words[name]
+    }
+
+
+def _other_ids(names: Sequence[str], columns: Mapping[str, str], source: str) -> list[str]:
+    """Return a note of columns that may be the conversation, where none is known to be."""
+    free = [name for name in names if name not in columns.values()]
+    ids = [
+        name for name in free if name_keys(name)[1].endswith("_id") and fold(name) not in _OF_ROWS
+    ]
+    if "conversation" in columns or not ids:
+        return []
+    return [
+        f"{source}: no column for the conversation; if it is {ids[0]}, name it with "
+        f"--set columns=conversation={ids[0]}"
+    ]
 
 
 def _is_table_of_messages(sample: Sample) -> bool:
