@@ -104,7 +104,7 @@ SEEN = {
     "closings of a mail": (clean_mail, "a\n" + "Thanks\n" * 7_000 + "?"),
     "quoted mails": (newest_text, "Le a " * 20_000),
     "introductions of quoted mails": (newest_text, "2024 9:00 <a@b.de> x\nx:\n" * 20_000),
-    "quotes of a mail, each introduced": (own_text, "a\na:\n\n> b\n" * 20_000),
+    "quotes of a mail, each introduced": (own_text, "a\na:\n\n> b\n" * 5_000),
     "markers of a mail": (newest_text, "--- a ---\n" * 20_000),
     "the same words again": (_matched, "{%a%}script" * 416),
 }

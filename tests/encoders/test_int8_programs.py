@@ -10,6 +10,7 @@ from rejoinder.encoders.onnx import OnnxEncoder, open_folder, open_program
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
+from rejoinder.processor import has_exact_int8
 
 pytest.importorskip("onnxruntime")
 onnx_ir = pytest.importorskip("onnx_ir")
@@ -49,6 +50,8 @@ def test_a_layer_multiplies_as_the_definition_says(layer):
     draw = np.random.default_rng(0)
     weight = draw.normal(size=(4, 6)).astype(np.float32)
     weight[2] = 0
+    if not has_exact_int8():
+        weight[:, 1::2] = 0  # so that no two products that are added in 16 bits overflow
     bias = draw.normal(size=4).astype(np.float32)
     x = np.concatenate([draw.normal(size=(50, 6)) * 10 ** draw.normal(size=(50, 1)), np.zeros((1, 6))])
     [y] = layer(x=x.astype(np.float32), weight=weight, bias=bias)
