@@ -43,7 +43,9 @@ ALSO_ASKED = -0.3
 
 def penalties(texts: Sequence[str]) -> list[float]:
     """Return what is taken from the scores of each part of a message; nothing of one sentence's."""
-    told = [TOLD_PENALTY * bool(denial_before(texts, part)) for part in range(len(texts))]
+    told = [0.0] * len(texts)
+    if any(map(denies, texts)):
+        told = [TOLD_PENALTY * bool(denial_before(texts, part)) for part in range(len(texts))]
     if len(sentence_parts(texts)) < 2:
         return told
     own = PENALTY * math.log2(len(texts))
