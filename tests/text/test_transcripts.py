@@ -50,5 +50,5 @@ def test_other_texts_stay(text):
 
 
 @given(st.text(alphabet="agent:\n visitor[]():1", max_size=60))
-def test_reading_a_chat_twice_changes_nothing_more_than_labels_do(text):
+def test_nothing_is_added_to_a_chat(text):
     assert len(customer_lines(text)) <= len(text)

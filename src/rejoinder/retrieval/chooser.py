@@ -15,7 +15,7 @@ from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, postpr
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores
 from rejoinder.text.courtesy import asks
-from rejoinder.text.polarity import repeats, takes_side
+from rejoinder.text.polarity import repeats
 
 OPPOSITES = 20  # candidates that are read beside k, for some that do not answer the opposite
 
@@ -87,7 +87,7 @@ class Chooser:
         ]
         positions_of = self.filtered.positions_of
         joined = join_parts(scored, texts, wanted, positions_of)
-        if len(joined.parts) and takes_side(texts[0]):
+        if len(joined.parts):
             fitting = self._fitting_part(joined, scored, texts)
             if fitting is not None:
                 best = {int(joined.numbers[0]): fitting}
@@ -109,23 +109,24 @@ class Chooser:
         part alone finds the candidate first, and nearly as well.
         """
         best = int(joined.numbers[0])
-        least = joined.scores[0] - PENALTY
-        less = penalties(texts)
+        own = joined.parts[best]
         others = [
-            (own[0] - less[part], part)
-            for part, (numbers, own) in enumerate(scored)
-            if part != joined.parts[best] and len(numbers) and int(numbers[0]) == best
+            part
+            for part, (numbers, _) in enumerate(scored)
+            if part != own and len(numbers) and int(numbers[0]) == best
         ]
-        others = [(score, part) for score, part in others if score >= least]
         if not others:
             return None
         reply = self.filtered.reply(best, 0.0)
-        if not opposing(replace(reply, part=joined.parts[best]), texts):
+        if not reply.known or not opposing(replace(reply, part=own), texts):
             return None
+        less = penalties(texts)
+        least = joined.scores[0] - PENALTY
         fitting = [
             (score, part)
-            for score, part in others
-            if (asks(texts[part]) or repeats(texts[part], reply.known, texts[0]))
+            for part in others
+            if (score := scored[part][1][0] - less[part]) >= least
+            and (asks(texts[part]) or repeats(texts[part], reply.known, texts[0]))
             and not opposing(replace(reply, part=part), texts)
         ]
         return max(fitting)[1] if fitting else None

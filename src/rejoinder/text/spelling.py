@@ -215,9 +215,8 @@ class Speller:
 
     def is_sentence_of_other(self, text: str) -> bool:
         """Return whether a text is of another language, and not English with names of it."""
-        return self.is_other_language(text) and _PURELY_ENGLISH.isdisjoint(
-            map(_plain, _WORD.findall(text))
-        )
+        words = map(_plain, _WORD.findall(text))
+        return _PURELY_ENGLISH.isdisjoint(words) and self.is_other_language(text)
 
     def is_clearly_english(self, text: str) -> bool:
         """Return whether a text has English words of which every sentence has some, and is read."""
