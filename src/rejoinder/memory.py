@@ -5,11 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
 
 TELEMETRY_OFF = {
     "HAYSTACK_TELEMETRY_ENABLED": "False",  # pipelines that run, to PostHog

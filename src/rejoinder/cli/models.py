@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rejoinder.cli.arguments import SplitOption
 from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
-from rejoinder.cli.arguments import SplitOption
 
 LANGUAGE_TEXTS = 200  # whose language is looked at
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from rejoinder.cli.arguments import SplitOption
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from rejoinder.corpora.forms.tables import Choice
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.schema import Candidate
-from rejoinder.cli.arguments import SplitOption
 
 SHOWN = 5  # replies of a survey, and questions of each
 

@@ -6,15 +6,11 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
-
-if TYPE_CHECKING:
-    pass
-
 
 _REMEMBERED_ROOTS = 1_000
 _REMEMBERED_NEIGHBOURS = 100_000

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rejoinder.corpora.dialogues import Dialogue
 from rejoinder.corpora.lines import Reading, open_lines
-
-if TYPE_CHECKING:
-    pass
 
 R = TypeVar("R")
 T = TypeVar("T")

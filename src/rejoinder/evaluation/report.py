@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -29,9 +29,6 @@ from rejoinder.evaluation.ranking import (
 )
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.progress import Advance, silent
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

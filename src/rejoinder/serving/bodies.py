@@ -14,10 +14,10 @@ from pydantic import (
 
 from rejoinder.patterns import match_pattern
 from rejoinder.serving.guard import CURRENT, Receive, Scope, Send, error_answer
+from rejoinder.serving.requests import MARKS, MOST_MARKS, Request
 
 if TYPE_CHECKING:
     from fastapi.routing import APIRoute
-from rejoinder.serving.requests import MARKS, MOST_MARKS, Request
 
 _JSON = match_pattern(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 

@@ -7,7 +7,7 @@ change the index are in `changes`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, Le, Lt
 from pydantic import (
@@ -25,10 +25,6 @@ from pydantic_core import PydanticCustomError
 from rejoinder.conversations import NO_TURNS
 from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, RERANKED, SearchOptions
 from rejoinder.serving.imitated import read_embeddings, read_rerank
-
-if TYPE_CHECKING:
-    pass
-
 
 BodyText: TypeAlias = Annotated[
     str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import rich.progress
 from rejoinder.progress import (
     STEP_INTERVAL,
     Advance,
@@ -26,6 +24,9 @@ from rejoinder.progress import (
     printable,
     track,
 )
+
+if TYPE_CHECKING:
+    import rich.progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,6 @@ from rejoinder.cli.arguments import (
 )
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
-
-if TYPE_CHECKING:
-    pass
-
 
 _READ_BY = {
     "replies": "rejoinder index build MODEL FILE -o INDEX",

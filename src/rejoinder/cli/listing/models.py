@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rejoinder.cli.arguments import Json
 from rejoinder.cli.shell import emit, megabytes
 from rejoinder.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def models(

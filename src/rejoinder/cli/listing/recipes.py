@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rejoinder.cli.arguments import Json
 from rejoinder.cli.shell import emit
-
-if TYPE_CHECKING:
-    pass
-
 
 _VERBS = {"ablations": "lab ablate", "tables": "lab table"}  # of the folders of recipes
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rejoinder.corpora.lines import Reading, open_lines
-
-if TYPE_CHECKING:
-    pass
 
 
 def tab_pairs(path: str | Path, reading: Reading, wanted: str) -> Iterator[tuple[str, str]]:

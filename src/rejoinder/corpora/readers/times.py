@@ -7,14 +7,10 @@ import email.utils
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rejoinder.corpora.clocks import HALF, half_of_day
 from rejoinder.patterns import match_pattern, search_pattern
-
-if TYPE_CHECKING:
-    pass
-
 
 Order: TypeAlias = Literal["day", "month", "year"]  # what stands first
 

@@ -9,13 +9,8 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rejoinder.errors import InputError, RejoinderError
-
-if TYPE_CHECKING:
-    pass
-
 
 SECONDS = 10.0  # for a note: all attempts, each from the connection to the last byte of the answer
 

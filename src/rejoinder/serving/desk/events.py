@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rejoinder.retrieval.replies import Reply
-
-if TYPE_CHECKING:
-    pass
 from rejoinder.serving.desk.signatures import sign
 
 MESSAGES = 10  # of a conversation

@@ -7,7 +7,6 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rejoinder.conversations import Conversation
 from rejoinder.curation.feedback import FeedbackLog
@@ -17,10 +16,6 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
 from rejoinder.serving.guard import logger
-
-if TYPE_CHECKING:
-    pass
-
 
 SUGGESTED = 3
 

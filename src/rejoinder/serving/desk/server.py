@@ -16,15 +16,15 @@ import msgspec
 
 from rejoinder.errors import InputError
 from rejoinder.serving.bounds import BoundedBodies
+from rejoinder.serving.desk.address import Address, NoteError
+from rejoinder.serving.desk.events import MESSAGES, Desk, Event, RefusedError
+from rejoinder.serving.desk.index import IndexSearcher, Offer
+from rejoinder.serving.desk.signatures import is_signed
 from rejoinder.serving.guard import logger
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-from rejoinder.serving.desk.address import Address, NoteError
-from rejoinder.serving.desk.events import MESSAGES, Desk, Event, RefusedError
-from rejoinder.serving.desk.index import IndexSearcher, Offer
-from rejoinder.serving.desk.signatures import is_signed
 
 PATH = "/webhook"
 

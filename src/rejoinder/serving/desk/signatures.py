@@ -6,11 +6,6 @@ import hashlib
 import hmac
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
 
 AGE = 300.0  # seconds for which a signature is valid
 

@@ -37,6 +37,8 @@ from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.worker.jobs import UnavailableError
 from rejoinder.serving.worker.reports import Reports, UsageReport
+from rejoinder.serving.worker.sources import Sources
+from rejoinder.serving.worker.stamps import Stamps
 from rejoinder.stores.log_database import LogError
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.scan import all_scores
@@ -46,8 +48,6 @@ from rejoinder.text.tokenizer import encode_messages
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
-from rejoinder.serving.worker.sources import Sources
-from rejoinder.serving.worker.stamps import Stamps
 
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0

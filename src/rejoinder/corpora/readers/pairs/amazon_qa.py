@@ -11,16 +11,12 @@ import ast
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.records import BadRecordError, parse_lines
 from rejoinder.corpora.schema import Example
-
-if TYPE_CHECKING:
-    pass
-
 
 MIN_WORDS = 4  # words of a question and of an answer
 MAX_WORDS = 59

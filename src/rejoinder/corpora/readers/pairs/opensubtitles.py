@@ -10,17 +10,12 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError
 from rejoinder.patterns import search_pattern
-
-if TYPE_CHECKING:
-    pass
-
 
 # A word and a colon where a sentence begins; neither a time (10:30) nor an address (http://).
 _SPEAKER = search_pattern(r"(?:^|(?<=[.!?]\s))(?!\d++:\d)\w++:(?!//)")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import dialogue_examples
@@ -19,10 +18,6 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.settings import documented
-
-if TYPE_CHECKING:
-    pass
-
 
 _PAIR = ["context", "utterance", "label"]
 _WIDE = ["context", "ground truth utterance"]
