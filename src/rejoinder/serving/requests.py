@@ -156,10 +156,6 @@ ConversationBody: TypeAlias = Annotated[
 
 _Probability: TypeAlias = Annotated[float, Field(ge=0, le=1), NUMBER]
 
-_Weight: TypeAlias = Annotated[
-    float, Field(ge=0, le=MAX_HYBRID_WEIGHT, allow_inf_nan=False), NUMBER
-]
-
 
 class RepliesRequest(Request):
     """A conversation to reply to; the fields are those of `SearchOptions`."""
@@ -172,9 +168,7 @@ class RepliesRequest(Request):
     """Replies at most."""
     minimum_score: Annotated[float, NUMBER] | None = SearchOptions.minimum_score
     """The lowest score that a reply may have."""
-    minimum_confidence: Annotated[float, Field(ge=0, le=1), NUMBER] | None = (
-        SearchOptions.minimum_confidence
-    )
+    minimum_confidence: _Probability | None = SearchOptions.minimum_confidence
     """No reply unless the best is right with this probability; needs a calibrated index. 0 tells
     the confidence."""
     history: Annotated[int, Field(ge=0, le=MESSAGES), NUMBER] | None = SearchOptions.history
