@@ -39,6 +39,13 @@ def test_nothing_is_given_where_only_the_opposite_fits():
     assert [each.score for each in found] == pytest.approx([FAR - SILENCE, 0.9 - PENALTY - SILENCE])
 
 
+def test_no_problem_is_left_where_a_message_says_that_it_is_settled():
+    replies = [reply(0, 0.9, "the printer is broken"), reply(1, 0.8, "where is a printer"), reply(2, FAR, "thanks")]
+    found = judge(replies, ("the printer works again, thanks",))
+    assert [(each.position, each.score) for each in found] == [(2, FAR)]
+    assert judge(replies[:2], ("the printer works again, thanks",)) == []
+
+
 def test_a_worse_opposite_silences_nobody():
     found = judge([reply(0, 0.9, "keep my account"), reply(1, 0.8, "close my account")])
     assert [each.position for each in found] == [0, 1]

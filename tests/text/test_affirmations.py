@@ -172,3 +172,47 @@ def test_a_wish_behind_a_denial(text, is_wishing):
 )
 def test_what_another_text_may_oppose(text, is_side):
     assert takes_side(text) == is_side
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I didn't mean to delete the file",
+        "I did not want to delete the file",
+        "we did not intend to delete the file",
+        "I did not delete the file on purpose",
+    ],
+)
+def test_what_nobody_meant_to_do_was_done(text):
+    assert opposed(text, ["I deleted a file", "how do I delete a file"]) is None
+
+
+def test_what_is_not_wished_is_denied_still():
+    assert opposed("I do not want to delete the file", ["I deleted a file"]) is not None
+    assert opposed("I don't mean to delete the file", ["delete the file"]) is not None
+
+
+def test_without_denies_no_wish_before_it():
+    assert opposed("how do I remove a user without deleting his files", ["how do I remove a user"]) is None
+    assert opposed("the tea without milk please", ["do you have milk"]) is not None
+
+
+@pytest.mark.parametrize("text", ["I left nothing in the room", "I left nothing there"])
+def test_nothing_denies_the_verb_before_it(text):
+    assert opposed(text, ["I left something in the room"]) is not None
+
+
+def test_who_does_not_want_a_thing_does_not_ask_when_it_comes():
+    for text in ("I don't want a refund", "no refund, please", "I want another room, no refund please"):
+        assert opposed(text, ["when will I get my refund?"]) is not None
+    assert opposed("I did not receive my refund", ["when will I get my refund?"]) is None
+
+
+def test_a_wish_needs_no_comma():
+    for text in ("I dont want to move it i want to cancel it", "I don't want to move it but to cancel it"):
+        assert wishes_besides(text)
+    assert not wishes_besides("I don't want to move the one that i want to keep")
+
+
+def test_setting_up_is_enabling():
+    assert opposed("how do I disable the alarm", ["how do I set up the alarm"]) is not None

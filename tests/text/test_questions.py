@@ -65,6 +65,7 @@ def test_a_mark_is_set_once(text):
             ["Please do not cancel my order", "tell me when it arrives"],
         ),
         ("my lamp arrived broken, let me know how to return it", ["my lamp arrived broken", "let me know how to return it"]),
+        ("I stayed with you last week and still need the invoice", ["I stayed with you last week", "still need the invoice"]),
         ("I sent it back in May, so why the fee now?", ["I sent it back in May", "why the fee now?"]),
         ("I was not charged twice, but the amount is wrong", ["the amount is wrong"]),
         ("Please do not cancel it, my address has changed", ["my address has changed"]),

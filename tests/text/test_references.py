@@ -6,7 +6,7 @@ from rejoinder.text.references import refers_back
 
 
 @pytest.mark.parametrize(
-    "text", ["what does that cost?", "can I do it online?", "and on Sundays?", "also the red ones", "how much is this?", "how do I return it?", "why is that?"]
+    "text", ["what does that cost?", "can I do it online?", "and on Sundays?", "also the red ones", "how much is this?", "how do I return it?", "why is that?", "how long does that take?", "what do they cost?", "does it cost anything?"]
 )
 def test_these_do(text):
     assert refers_back(text)

@@ -42,3 +42,16 @@ def test_a_text_is_read_in_plain_words():
 @pytest.mark.parametrize("text", ["Kunt u mijn bestelling annuleren?", "ich bin um 8 da, pls"])
 def test_short_forms_of_english_are_words_of_other_languages(text):
     assert plain_wording(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("See [our page](https://shop.example/returns?a=b#c) for it", "See [our page] for it"),
+        ("I can't open www.shop.example/returns. Why?", "I can't open. Why?"),
+        ("It is here <https://shop.example>.", "It is here."),
+        ("https://shop.example/pool", "a link"),
+    ],
+)
+def test_words_of_a_web_address_are_not_read(text, read):
+    assert plain_wording(text) == read

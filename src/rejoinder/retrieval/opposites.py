@@ -13,10 +13,12 @@ from rejoinder.retrieval.replies import Reply, best_first
 from rejoinder.text.polarity import (
     agrees_by_poles,
     denies_a_sentence,
+    left_open,
     opposed,
     repeats,
     wishes_besides,
 )
+from rejoinder.text.signs.settled import is_settled
 
 PENALTY = 1.0
 """Of the score of a reply that answers the opposite: about as much as two unlike texts differ."""
@@ -29,12 +31,18 @@ SILENCE = 5.0
 
 
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
-    """Return what a reply is known to answer that is the opposite of a message, given by parts."""
-    return opposed(_answered(reply, texts), reply.known)
+    """Return what a reply is known to answer that is the opposite of a message, given by parts.
+
+    A problem is the opposite of what says that it is settled.
+    """
+    text = _answered(reply, texts)
+    return opposed(text, reply.known) or left_open(text, reply.known)
 
 
 def _says_the_same(reply: Reply, texts: Sequence[str]) -> bool:
-    return not reply.opposes and agrees_by_poles(_answered(reply, texts), reply.known)
+    text = _answered(reply, texts)
+    is_other = bool(reply.opposes)
+    return not is_other and (is_settled(text) or agrees_by_poles(text, reply.known))
 
 
 def _answered(reply: Reply, texts: Sequence[str]) -> str:

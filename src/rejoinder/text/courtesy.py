@@ -89,6 +89,10 @@ _STOCK = match_pattern(
     r"|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)"
     r"|excuse|pardon|note|(?:send|give|pass on) (?:my|our)(?: \w+)? (?:regards|greetings|wishes))\b"
 )
+_INDIRECT = search_pattern(
+    r"\b(?:know|wonder(?:ing)?|curious|ask(?:ing)?|tell (?:me|us)|find out|check|explain"
+    r"|understand) (?:how|if|whether|when|where|what|which|who|why)\b"
+)
 _DRAWN_OUT = search_pattern(r"(.)\1(?<=[^\W\d_])\1++")  # looks for a letter where two are alike
 
 
@@ -168,12 +172,13 @@ def gives_thanks(text: str) -> bool:
 
 
 def asks(text: str) -> bool:
-    """Return whether a sentence asks or demands something."""
+    """Return whether a sentence asks or demands something, maybe indirectly: "to know whether"."""
     said = words(text)
     if said[:3] == ("how", "are", "you"):
         return False
     if text.endswith(("?", "\uff1f")):
         return True
-    is_asked = bool(said) and said[0] in _ASKING
-    is_wanted = is_asked or not _PLEASE.isdisjoint(said)
-    return is_wanted and _STOCK.match(" ".join(said)) is None
+    plain = " ".join(said)
+    is_asked = said[:1] != () and said[0] in _ASKING
+    is_wanted = is_asked or not _PLEASE.isdisjoint(said) or _INDIRECT.search(plain) is not None
+    return is_wanted and _STOCK.match(plain) is None

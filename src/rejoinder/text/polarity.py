@@ -13,10 +13,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 
+from rejoinder.text.courtesy import has_content as has_words
 from rejoinder.text.signs.denials import bare_denials
 from rejoinder.text.signs.lexicon import ENDS, NEGATORS, WISH
 from rejoinder.text.signs.poles import MOVES, has_content
 from rejoinder.text.signs.reading import MOST_WORDS, TIMES, signs
+from rejoinder.text.signs.settled import is_settled
 from rejoinder.text.signs.sign import Said, Sign
 from rejoinder.text.signs.tokens import tokenize
 
@@ -62,6 +64,19 @@ def opposed(text: str, others: Iterable[str]) -> str | None:
             elif _agree(own[word], theirs[word]):
                 agreed.add(word)
     return next((other for word, other in clashes.items() if word not in agreed), None)
+
+
+def left_open(text: str, others: Iterable[str]) -> str | None:
+    """Return the first of some texts that ask or complain, where a text says that all is settled.
+
+    None if one of them says so too, or is courtesy alone.
+    """
+    if not is_settled(text):
+        return None
+    known = list(others)
+    if any(is_settled(other, is_marked=False) or not has_words(other) for other in known):
+        return None
+    return next(iter(known), None)
 
 
 def agrees_by_poles(text: str, others: Iterable[str]) -> bool:
@@ -141,11 +156,15 @@ def wishes_besides(text: str) -> bool:
 
 
 def _wishes(clause: list[str]) -> bool:
-    if _WISHES.isdisjoint(clause) or not NEGATORS.isdisjoint(clause):
+    is_instead = clause[0] in ("to", "rather")  # "not to move it, but to cancel it"
+    is_wish = is_instead or not _WISHES.isdisjoint(clause)
+    if not is_wish or not NEGATORS.isdisjoint(clause):
         return False
     return any(has_content(clause, place) for place in range(len(clause)))
 
 
 def takes_side(text: str) -> bool:
     """Return whether a text says more than what it asks or wishes: what is denied, or is so."""
-    return any(said.is_other or said.sign not in _OF_REQUESTS for said in signs(text).values())
+    return is_settled(text) or any(
+        said.is_other or said.sign not in _OF_REQUESTS for said in signs(text).values()
+    )

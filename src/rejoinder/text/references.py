@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rejoinder.text.courtesy import has_content, words
 
-_REFERRING = frozenset(["it", "that", "this", "them", "those", "these", "ones"])
-_ASKING = frozenset(["how", "why"])
+_REFERRING = frozenset(["it", "that", "this", "they", "them", "those", "these", "ones"])
+_ASKING_WORDS = "how why long much many often far soon big anything something somewhere"
+_ASKING = frozenset(_ASKING_WORDS.split())
 _LINKING = frozenset(["and", "also", "or", "but"])
 
 

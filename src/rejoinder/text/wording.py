@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import unicodedata
 
 from rejoinder.patterns import search_pattern
@@ -17,6 +18,9 @@ _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENTITY = search_pattern(r"&(?:[A-Za-z]{2,8}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,5});")
 _EMPHASIS = search_pattern(r"(?:\*\*|~~)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))")
 _BLANKS = search_pattern(r"[^\S\r\n]++")
+_WEB = r"(?:https?://|www\.)[^\s<>\"()]{1,2000}(?<![.,;:!?'])"
+_ADDRESS = search_pattern(rf"\({_WEB}\)|<{_WEB}>|\b{_WEB}", re.IGNORECASE)
+_ADDRESS_ALONE = "a link"
 _BEFORE_MARK = search_pattern(r"(?<!\s) (?=[?!.,;](?:\s|\Z))")
 
 
@@ -24,16 +28,23 @@ def plain_wording(text: str) -> str:
     """Return a text in plain words, with usual blanks, letters and marks.
 
     One blank is between two words, and none before a mark; nothing is of full width, an entity of
-    HTML, or emphasised as in Markdown. A letter and its accent are one (NFC). Beside a word of
-    another language there are no English short forms: "u" is Dutch, too.
+    HTML, or emphasised as in Markdown. The words of a web address are not read. A letter and its
+    accent are one (NFC). Beside a word of another language there are no English short forms: "u" is
+    Dutch, too.
 
     >>> plain_wording("omg r u open tmrw???")
     'are you open tomorrow?'
     """
     plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text.translate(_WIDE))
-    plain = unicodedata.normalize("NFC", plain)
+    plain = _without_addresses(unicodedata.normalize("NFC", plain))
     plain = _BLANKS.sub(" ", _EMPHASIS.sub("", plain))
     read = read_weekdays(read_emoji(_BEFORE_MARK.sub("", plain)))  # before "mon" makes it French
     if other_languages().isdisjoint(words(read)):
         read = read_chat_words(read)
     return without_tone(read)
+
+
+def _without_addresses(text: str) -> str:
+    """Return a text without web addresses: their words say where something is, not what."""
+    rest = _ADDRESS.sub("", text)
+    return rest if rest == text or words(rest) else _ADDRESS_ALONE

@@ -31,7 +31,7 @@ _ANNOUNCED = (  # a question that follows
 _ASKED = (
     r"(?:(?:please|pls|plz)(?= (?:how|wh\w++|can|could|is|are)\b)"
     r"|(?:(?:can|could|would) you (?:please |kindly )?(?:help me|tell me|let me know)"
-    rf"|i(?: would|'d) like to know)(?=:| {_INTERROGATIVE}))"
+    rf"|(?:i|we)(?:(?: would|'d) like| want| need)(?: also)? to know)(?=:| {_INTERROGATIVE}))"
 )
 _OPENING = match_pattern(
     rf"(?i:(?:{_GREETED}|{_FILLER}|{_WISH}|{_EXCUSE}|{_ANNOUNCED}|{_ASKED})\b"

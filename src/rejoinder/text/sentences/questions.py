@@ -17,7 +17,7 @@ _FAR = 3  # words between an interrogative and its verb: "which two forms do I n
 _LINK = r"(?:and|but|or|so|also|then|[-\u2013\u2014]{1,2})"
 _JOINT = search_pattern(rf"(?i:(?:(?<=[,;:])\s++|(?<!\s)\s++(?={_LINK}\s))(?:{_LINK}\s++)*+)")
 _EDGES = " ,;:-\u2013\u2014"
-_OPENING_WORDS = "and but or so also ok okay then well - \u2013 \u2014 --"
+_OPENING_WORDS = "and but or so also still ok okay then well - \u2013 \u2014 --"
 _OF_HOW_WORDS = "much many long often far early late soon old big expensive about"
 _AUXILIARY_WORDS = """
 can could do does did is are am was were will would should shall may have has had must
@@ -44,6 +44,8 @@ _WISHES = [
     ["tell", "me"],
     ["let", "me"],
 ]
+_NEEDING = frozenset(["want", "need"])
+_THINGS = frozenset(["a", "an", "the", "my", "our", "some", "another"])  # what is needed
 _MARKS = " .!\u2026"
 
 
@@ -91,13 +93,14 @@ def _tells(said: Sequence[str]) -> bool:
 
 
 def is_wish(said: Sequence[str]) -> bool:
-    """Return whether words begin with a wish or request: "I'd like", "and want to", "please"."""
+    """Return whether words begin with a wish or request: "I'd like", "and need a", "please"."""
     rest = list(itertools.dropwhile(_OPENING.__contains__, said))
     if rest[:1] == ["i"]:
         del rest[0]
     elif rest[:1] == ["i'd"]:
         rest[0] = "would"
-    return rest[:1] == ["please"] or rest[:2] in _WISHES
+    is_needed = not _NEEDING.isdisjoint(rest[:1]) and not _THINGS.isdisjoint(rest[1:2])
+    return is_needed or rest[:1] == ["please"] or rest[:2] in _WISHES
 
 
 def is_question(said: Sequence[str]) -> bool:

@@ -15,6 +15,7 @@ from rejoinder.text.signs.lexicon import (
     DETERMINERS,
     ENDS,
     HAVING,
+    INTENT,
     LACKED,
     MUST,
     NEGATORS,
@@ -31,7 +32,7 @@ from rejoinder.text.signs.lexicon import (
     WISH,
     WISHING,
 )
-from rejoinder.text.signs.poles import has_content, is_end
+from rejoinder.text.signs.poles import has_content, is_end, pole_of
 from rejoinder.text.signs.sign import Sign
 
 _WANTING = frozenset(["want", "need", "wish", "ask", "intend", "plan"])  # stems
@@ -68,11 +69,25 @@ def denied_places(tokens: list[str]) -> dict[int, Sign]:
     found: dict[int, Sign] = {}
     for place in range(len(tokens)):
         if _negates(tokens, place) or (place not in found and _stops(tokens, place)):
-            found |= dict.fromkeys(_scope(tokens, place), _denial(tokens, place))
+            denied = _scope(tokens, place)
+            if tokens[place] == "without":
+                denied = _not_said_before(tokens, place, denied)
+            found |= dict.fromkeys(denied, _denial(tokens, place))
+        elif tokens[place] == "nothing" and place and has_content(tokens, place - 1):
+            found[place - 1] = Sign.NOT_SO  # "I left nothing"
     found |= dict.fromkeys(bare_denials(tokens), Sign.UNWISHED)
     unwished = [place for place, sign in found.items() if sign is Sign.UNWISHED]
     objects = itertools.chain.from_iterable(_objects(tokens, place) for place in unwished)
     return dict.fromkeys(objects, Sign.OPEN) | found
+
+
+def _not_said_before(tokens: list[str], place: int, denied: list[int]) -> list[int]:
+    """Return what "without" denies but for what is wished before it.
+
+    Who asks how to remove a user without deleting his data wants to remove something.
+    """
+    said = {pole_of(tokens, at) for at in range(place) if has_content(tokens, at)}
+    return [at for at in denied if pole_of(tokens, at) not in said]
 
 
 def _negates(tokens: list[str], place: int) -> bool:
@@ -177,7 +192,7 @@ def _denial_by_not(tokens: list[str], place: int, before: list[str]) -> Sign:
     is_question = place <= 2 and tokens[0] in AUXILIARIES - {"do"}
     is_question = is_question or (tokens[:2] == ["do", "not"] and tokens[2:3] in ASKED)
     is_unable = not ABLE.isdisjoint(before[-1:])
-    if is_question or tokens[0] in ("why", "how", "what"):
+    if is_question or tokens[0] in ("why", "how", "what") or _is_unintended(tokens, place):
         return Sign.OPEN
     if is_unable:
         return Sign.UNABLE
@@ -193,6 +208,15 @@ def _denial_by_not(tokens: list[str], place: int, before: list[str]) -> Sign:
         is_needless = following[:1] in (["need"], ["want"]) and following[1:] != ["to"]
         is_wish = subject in WISHING or (is_needless and subject not in _NEEDING_NOTHING)
     return Sign.UNWISHED if is_wish else Sign.NOT_SO
+
+
+def _is_unintended(tokens: list[str], place: int) -> bool:
+    """Return whether it happened all the same: "I did not mean to", "not on purpose"."""
+    clause = [*itertools.takewhile(lambda token: token not in ENDS, tokens[place + 1 :])]
+    if not INTENT.isdisjoint(clause):
+        return True
+    is_past = tokens[place - 1 : place] == ["did"]
+    return is_past and clause[:1] in (["mean"], ["want"], ["intend"], ["plan"]) and "to" in clause
 
 
 def _scope(tokens: list[str], place: int) -> list[int]:

@@ -67,6 +67,7 @@ SWITCHED = frozenset(["turn", "switch", "toggle"])
 ENTERED = frozenset(["log", "sign"])
 ON_OFF = ("on", "off")
 LACKED = frozenset(["hav", "get", "receiv", "see", "find", "hear"])  # stems
+INTENT = frozenset(["purpose", "intentionally", "deliberately", "intention"])  # "not on purpose"
 SEEMING = frozenset(["seem", "appear"])
 NEXT_CLAUSE = frozenset(["can", "could", "how"])  # without a comma before it
 ASKING = frozenset(["how", "what", "why", "whether", "if", "whose"]) | QUESTION - AUXILIARIES

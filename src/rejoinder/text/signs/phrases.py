@@ -12,6 +12,7 @@ _BURDENS = frozenset(
     ["charg", "fee", "cost", "surcharg", "penalty", "shar", "track", "record", "requir"]
 )
 _INCLUDED = frozenset(["included", "available", "possible", "provided", "offered"])
+_GETTING = frozenset(["get", "receive", "have"])
 
 
 def noun_phrase(tokens: list[str], start: int) -> list[int]:
@@ -54,8 +55,8 @@ def offered_places(tokens: list[str]) -> set[int]:
     start = tokens[:2]
     if start == ["do", "you"]:
         return _done_by_you(tokens)
-    if start in (["do", "i"], ["do", "we"]):
-        return _phrase_from(tokens, 3) if tokens[2:3] in (["have"], ["get"]) else set()
+    if start in (["do", "i"], ["do", "we"]) or start[0] == "when":
+        return _gotten(tokens)
     if start in (["is", "there"], ["are", "there"]):
         return _phrase_from(tokens, 2)
     if start == ["have", "you"]:
@@ -63,6 +64,12 @@ def offered_places(tokens: list[str]) -> set[int]:
     if start[:1] in (["is"], ["are"]) and not _INCLUDED.isdisjoint(tokens):
         return {place for place in _phrase_from(tokens, 1) if tokens[place] not in _INCLUDED}
     return set()
+
+
+def _gotten(tokens: list[str]) -> set[int]:
+    """Return the places of what somebody gets: "do I get a key", "when will I get my refund"."""
+    got = next((place for place, token in enumerate(tokens) if token in _GETTING), None)
+    return set() if got is None else _phrase_from(tokens, got + 1)
 
 
 def _done_by_you(tokens: list[str]) -> set[int]:

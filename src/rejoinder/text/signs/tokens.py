@@ -25,9 +25,17 @@ _PHRASES = (
     (search_pattern(r"\b(?:went|gone) through\b"), "succeeded"),
     (search_pattern(r"\b(?:go|goes) through\b"), "succeed"),
     (search_pattern(r"\bgoing through\b"), "succeeding"),
+    (search_pattern(r"\bdid (?:really |actually |finally )?get\b"), "got"),
+    (search_pattern(r"\bset(ting)?(?: |-)?up\b"), r"enable"),
     (search_pattern(r"\b(?:turned|shown|showed) up\b(?! (?:the|my|our)\b)"), "arrived"),
     (search_pattern(r"\b(?:turn|show)(s|ing)? up\b(?! (?:the|my|our)\b)"), r"arrive\1"),
 )
+_WISHING = frozenset(["want", "need", "wish"])
+_LINKING_WORDS = """
+if that what which when where how why who whether and but or as all because thing things everything
+anything something only until so than
+"""
+_LINKING = frozenset(_LINKING_WORDS.split())  # before "i want", which goes on with their clause
 _SHORT = {"m": "am", "re": "are", "ve": "have", "ll": "will", "d": "would"}  # behind an apostrophe
 _VERBS = {"ai": "is", "ca": "can", "wo": "will"}  # before "n't"
 _CONTRACTED = read_table("""
@@ -50,7 +58,16 @@ def tokenize(text: str) -> list[str]:
     plain = _PREFIX.sub(r"\1", plain)
     for phrase, read in _PHRASES:
         plain = phrase.sub(read, plain)
-    return [word for token in _TOKEN.findall(plain) for word in _words(token)]
+    return _with_comma([word for token in _TOKEN.findall(plain) for word in _words(token)])
+
+
+def _with_comma(tokens: list[str]) -> list[str]:
+    """Return tokens with the comma that dictation leaves out before "i want"."""
+    for place in range(len(tokens) - 2, 0, -1):
+        is_wish = tokens[place] == "i" and tokens[place + 1] in _WISHING
+        if is_wish and tokens[place - 1].isalpha() and tokens[place - 1] not in _LINKING:
+            tokens.insert(place, ",")
+    return tokens
 
 
 def _words(token: str) -> list[str]:

@@ -1,0 +1,73 @@
+"""What says that a matter is settled asks for no reply to the problem, or to how it is done."""
+
+import pytest
+
+from rejoinder.text.polarity import left_open, takes_side
+from rejoinder.text.signs.settled import is_settled
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The printer works again",
+        "our trains arrive again now",
+        "The room is clean now. Thanks",
+        "My payment went through now",
+        "the pages are loading fine again",
+        "I could open the door, thanks",
+        "I was able to renew my ticket, thank you",
+        "we managed to log in, thanks",
+        "I found my glasses, thanks!",
+        "I did get the letter, thanks",
+        "The parcel has arrived, thank you very much",
+        "The login no longer fails",
+        "the app does not crash any more",
+        "The heating works now, it was the valve",
+        "the heating is fixed now, you can close my ticket",
+    ],
+)
+def test_these_say_that_it_is(text):
+    assert is_settled(text)
+    assert takes_side(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The printer does not work again",
+        "the printer stopped working again",
+        "the room is dirty now",
+        "the error is back again",
+        "The parcel has arrived",  # nobody gives thanks: something may be wrong with it
+        "the wrong parcel has arrived, thanks",
+        "I found a scratch, thanks",
+        "I got an email again",
+        "I work here now",
+        "It works now but how do I print?",
+        "It works now, I want to cancel the repair",
+        "does it work now",
+        "are you okay now",
+        "now restore the settings",
+        "please make it work again",
+        "the app crashes again",
+        "the printer will work again",
+        "trains do not fail",
+        "Thanks",
+        "",
+        "it works now " * 20,
+    ],
+)
+def test_these_do_not(text):
+    assert not is_settled(text)
+
+
+def test_a_problem_and_how_it_is_done_are_left_open():
+    assert left_open("The printer works again", ["The printer is broken"]) == "The printer is broken"
+    assert left_open("I could open the door, thanks", ["how do I open the door?"]) == "how do I open the door?"
+    assert left_open("The printer is slow again", ["The printer is broken"]) is None
+    assert left_open("The printer works again", []) is None
+
+
+@pytest.mark.parametrize("known", ["It works", "thank you", "the printer was repaired"])
+def test_replies_to_what_is_settled_and_to_thanks_remain(known):
+    assert left_open("The printer works again, thanks", ["The printer is broken", known]) is None
