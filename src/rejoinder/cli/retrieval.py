@@ -462,7 +462,10 @@ def _reasons(reply: Mapping[str, Any]) -> list[str]:
 
 _SILENCES = {
     "language": "no reply: the message is not English; --minimum-score N searches all the same",
-    "denied": "no reply: what is nearest answers the opposite; --why --minimum-score -9 shows it",
+    "denied": (
+        "no reply: what is nearest answers the opposite, or a problem that the message says is "
+        "settled; --why --minimum-score -9 -k 100 lists it, lowest of all"
+    ),
 }
 
 
