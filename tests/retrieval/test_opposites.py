@@ -46,6 +46,13 @@ def test_no_problem_is_left_where_a_message_says_that_it_is_settled():
     assert judge(replies[:2], ("the printer works again, thanks",)) == []
 
 
+def test_a_sentence_that_tells_more_leaves_a_matter_open():
+    works, slow = "the printer works again, thanks", "it is terribly slow"
+    replies = [reply(0, 0.9, "the printer is broken", part=1)]
+    assert judge(replies, (f"{works} {slow}", works, slow)) == replies
+    assert judge(replies, (f"{works} where is it?", works, "where is it?")) == []
+
+
 def test_a_worse_opposite_silences_nobody():
     found = judge([reply(0, 0.9, "keep my account"), reply(1, 0.8, "close my account")])
     assert [each.position for each in found] == [0, 1]

@@ -183,8 +183,9 @@ def test_what_another_text_may_oppose(text, is_side):
         "I did not delete the file on purpose",
     ],
 )
-def test_what_nobody_meant_to_do_was_done(text):
-    assert opposed(text, ["I deleted a file", "how do I delete a file"]) is None
+def test_what_nobody_meant_to_do_was_done_and_is_not_wished(text):
+    assert opposed(text, ["I deleted a file"]) is None
+    assert opposed(text, ["how do I delete a file"]) is not None
 
 
 def test_what_is_not_wished_is_denied_still():
@@ -200,6 +201,11 @@ def test_without_denies_no_wish_before_it():
 @pytest.mark.parametrize("text", ["I left nothing in the room", "I left nothing there"])
 def test_nothing_denies_the_verb_before_it(text):
     assert opposed(text, ["I left something in the room"]) is not None
+
+
+@pytest.mark.parametrize("text", ["I left nothing but my hat", "I left nothing else there", "I left nothing valuable, just a hat"])
+def test_nothing_that_is_not_all_denies_no_verb(text):
+    assert opposed(text, ["I left something in the room"]) is None
 
 
 def test_who_does_not_want_a_thing_does_not_ask_when_it_comes():

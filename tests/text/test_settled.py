@@ -23,6 +23,7 @@ from rejoinder.text.signs.settled import is_settled
         "The login no longer fails",
         "the app does not crash any more",
         "The heating works now, it was the valve",
+        "The heating works again and the light is fine",
         "the heating is fixed now, you can close my ticket",
     ],
 )
@@ -45,6 +46,14 @@ def test_these_say_that_it_is(text):
         "I work here now",
         "It works now but how do I print?",
         "It works now, I want to cancel the repair",
+        "I received the green one again",
+        "My case arrived again with a hole, thanks",
+        "I am back at the login page again",
+        "It works again and it is slow",
+        "The payment worked now. It was taken two times.",
+        "I found my card now, you can unblock it",
+        "I could log in yesterday, thanks, today I can't",
+        "I found out that it is gone, thanks",
         "does it work now",
         "are you okay now",
         "now restore the settings",
@@ -68,6 +77,11 @@ def test_a_problem_and_how_it_is_done_are_left_open():
     assert left_open("The printer works again", []) is None
 
 
-@pytest.mark.parametrize("known", ["It works", "thank you", "the printer was repaired"])
-def test_replies_to_what_is_settled_and_to_thanks_remain(known):
+@pytest.mark.parametrize("known", ["the printer works", "thank you", "the printer was repaired"])
+def test_replies_to_the_same_event_and_to_thanks_remain(known):
     assert left_open("The printer works again, thanks", ["The printer is broken", known]) is None
+
+
+def test_replies_to_an_event_of_another_thing_do_not_remain():
+    assert left_open("My passport has arrived, thanks", ["I found a wallet"]) == "I found a wallet"
+    assert left_open("I received your letter, thanks", ["I have received a letter"]) is None

@@ -10,6 +10,7 @@ from dataclasses import replace
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.parts import denial_before, sentence_parts
 from rejoinder.retrieval.replies import Reply, best_first
+from rejoinder.text.courtesy import asks
 from rejoinder.text.polarity import (
     agrees_by_poles,
     denies_a_sentence,
@@ -33,10 +34,19 @@ SILENCE = 5.0
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts.
 
-    A problem is the opposite of what says that it is settled.
+    A problem is the opposite of what says that it is settled, if no other sentence tells more.
     """
     text = _answered(reply, texts)
-    return opposed(text, reply.known) or left_open(text, reply.known)
+    opposite = opposed(text, reply.known)
+    if opposite is not None or _tells_more(texts, texts[reply.part]):
+        return opposite
+    return left_open(text, reply.known)
+
+
+def _tells_more(texts: Sequence[str], text: str) -> bool:
+    """Return whether a message tells more than one of its parts: "It works. Sometimes it stops"."""
+    others = (each for each in texts if text not in each and each not in text)
+    return not all(asks(each) or is_settled(each) for each in others)
 
 
 def _says_the_same(reply: Reply, texts: Sequence[str]) -> bool:

@@ -18,7 +18,7 @@ from rejoinder.text.signs.denials import bare_denials
 from rejoinder.text.signs.lexicon import ENDS, NEGATORS, WISH
 from rejoinder.text.signs.poles import MOVES, has_content
 from rejoinder.text.signs.reading import MOST_WORDS, TIMES, signs
-from rejoinder.text.signs.settled import is_settled
+from rejoinder.text.signs.settled import EVENTS, is_settled
 from rejoinder.text.signs.sign import Said, Sign
 from rejoinder.text.signs.tokens import tokenize
 
@@ -26,6 +26,7 @@ _OPPOSITES = frozenset(
     frozenset(pair)
     for pair in (
         (Sign.WISHED, Sign.UNWISHED),
+        (Sign.WISHED, Sign.UNINTENDED),
         (Sign.SO, Sign.UNWISHED),
         (Sign.SO, Sign.NOT_SO),
         (Sign.HAD, Sign.NOT_SO),
@@ -39,7 +40,12 @@ _GOT = {Sign.SO: Sign.HAD, Sign.NOT_SO: Sign.NOT_SO}  # of the thing, by the sig
 _OF_REQUESTS = (Sign.OPEN, Sign.OFFERED, Sign.WISHED)
 _UNSAID = (Sign.OPEN, Sign.OFFERED, Sign.ABLE, Sign.UNABLE)  # as much is true of other poles
 _SAME_OF_POLES = frozenset(
-    frozenset(pair) for pair in ((Sign.WISHED, Sign.UNWISHED), (Sign.SO, Sign.NOT_SO))
+    frozenset(pair)
+    for pair in (
+        (Sign.WISHED, Sign.UNWISHED),
+        (Sign.WISHED, Sign.UNINTENDED),
+        (Sign.SO, Sign.NOT_SO),
+    )
 )
 
 
@@ -69,14 +75,20 @@ def opposed(text: str, others: Iterable[str]) -> str | None:
 def left_open(text: str, others: Iterable[str]) -> str | None:
     """Return the first of some texts that ask or complain, where a text says that all is settled.
 
-    None if one of them says so too, or is courtesy alone.
+    None if one of them says so of the same thing, or is courtesy alone.
     """
     if not is_settled(text):
         return None
     known = list(others)
-    if any(is_settled(other, is_marked=False) or not has_words(other) for other in known):
+    if any(not has_words(other) or _tells_of_the_same(text, other) for other in known):
         return None
     return next(iter(known), None)
+
+
+def _tells_of_the_same(text: str, other: str) -> bool:
+    """Return whether two texts share what they name, and the other says what was done with it."""
+    shared = signs(text).keys() & signs(other).keys() - EVENTS
+    return bool(shared) and is_settled(other, is_marked=False)
 
 
 def agrees_by_poles(text: str, others: Iterable[str]) -> bool:

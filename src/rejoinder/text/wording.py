@@ -8,19 +8,19 @@ import unicodedata
 
 from rejoinder.patterns import search_pattern
 from rejoinder.text.chat_words import read_chat_words
-from rejoinder.text.courtesy import words
+from rejoinder.text.courtesy import has_content, words
 from rejoinder.text.emoji import read_emoji
 from rejoinder.text.spelling import other_languages
 from rejoinder.text.tone import without_tone
 from rejoinder.text.weekdays import read_weekdays
 
+LEAST_CONTENT = 2  # words of content beside web addresses, from which these are not read
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENTITY = search_pattern(r"&(?:[A-Za-z]{2,8}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,5});")
 _EMPHASIS = search_pattern(r"(?:\*\*|~~)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))")
 _BLANKS = search_pattern(r"[^\S\r\n]++")
 _WEB = r"(?:https?://|www\.)[^\s<>\"()]{1,2000}(?<![.,;:!?'])"
 _ADDRESS = search_pattern(rf"\({_WEB}\)|<{_WEB}>|\b{_WEB}", re.IGNORECASE)
-_ADDRESS_ALONE = "a link"
 _BEFORE_MARK = search_pattern(r"(?<!\s) (?=[?!.,;](?:\s|\Z))")
 
 
@@ -45,6 +45,12 @@ def plain_wording(text: str) -> str:
 
 
 def _without_addresses(text: str) -> str:
-    """Return a text without web addresses: their words say where something is, not what."""
+    """Return a text without web addresses, if it says something besides.
+
+    Their words say where something is, not what.
+    """
     rest = _ADDRESS.sub("", text)
-    return rest if rest == text or words(rest) else _ADDRESS_ALONE
+    if rest == text:
+        return text
+    said = [word for word in words(rest) if word.isalpha() and has_content(word)]
+    return rest if len(said) >= LEAST_CONTENT else text

@@ -73,8 +73,8 @@ def denied_places(tokens: list[str]) -> dict[int, Sign]:
             if tokens[place] == "without":
                 denied = _not_said_before(tokens, place, denied)
             found |= dict.fromkeys(denied, _denial(tokens, place))
-        elif tokens[place] == "nothing" and place and has_content(tokens, place - 1):
-            found[place - 1] = Sign.NOT_SO  # "I left nothing"
+        elif tokens[place] == "nothing" and _is_object(tokens, place):
+            found[place - 1] = Sign.NOT_SO
     found |= dict.fromkeys(bare_denials(tokens), Sign.UNWISHED)
     unwished = [place for place, sign in found.items() if sign is Sign.UNWISHED]
     objects = itertools.chain.from_iterable(_objects(tokens, place) for place in unwished)
@@ -95,6 +95,15 @@ def _negates(tokens: list[str], place: int) -> bool:
     if tokens[place] not in NOBODY:
         return tokens[place] in NEGATORS
     return _opens_clause(tokens, place) and tokens[place + 1 : place + 2] != ["to"]
+
+
+def _is_object(tokens: list[str], place: int) -> bool:
+    """Return whether "nothing" is all that a verb before it has: "I left nothing in the room"."""
+    if not place or not has_content(tokens, place - 1):
+        return False
+    following = place + 1
+    is_last = following == len(tokens)
+    return is_last or not (has_content(tokens, following) or tokens[following] in ("but", "else"))
 
 
 def _opens_clause(tokens: list[str], place: int) -> bool:
@@ -192,8 +201,10 @@ def _denial_by_not(tokens: list[str], place: int, before: list[str]) -> Sign:
     is_question = place <= 2 and tokens[0] in AUXILIARIES - {"do"}
     is_question = is_question or (tokens[:2] == ["do", "not"] and tokens[2:3] in ASKED)
     is_unable = not ABLE.isdisjoint(before[-1:])
-    if is_question or tokens[0] in ("why", "how", "what") or _is_unintended(tokens, place):
+    if is_question or tokens[0] in ("why", "how", "what"):
         return Sign.OPEN
+    if _is_unintended(tokens, place):
+        return Sign.UNINTENDED
     if is_unable:
         return Sign.UNABLE
     is_lacking = bool(following) and stem_of(following[0]) in LACKED and following[1:] != ["to"]

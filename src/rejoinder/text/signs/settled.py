@@ -1,4 +1,7 @@
-"""Whether a text says that a matter is settled: "it works again", "I found it, thanks"."""
+"""Whether a text says that a matter is settled: "it works again", "I found it, thanks".
+
+Whoever is unsure is answered: each clause has to say so, or to say nothing more.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ import re
 
 from rejoinder.patterns import search_pattern
 from rejoinder.text.courtesy import has_content
-from rejoinder.text.signs.inflections import stem_of
-from rejoinder.text.signs.lexicon import AUXILIARIES, BE, ENDS, HAVING, PHRASE, SELF, TURNED
+from rejoinder.text.signs.inflections import is_past, stem_of
+from rejoinder.text.signs.lexicon import AUXILIARIES, BE, ENDS, HAVING, PHRASE, PLACED, SELF, TURNED
+from rejoinder.text.signs.poles import MOVES
 from rejoinder.text.signs.tokens import tokenize
 
 MOST_WORDS = 30  # of a text; a longer one tells a story
@@ -26,59 +30,70 @@ fail crash hang freeze leak hurt lag smell flicker disconnect stop break refuse 
 """
 _BAD_WORDS = """
 error problem issue bug fault failure noise pain outage alert alarm warning wrong damage defective
-empty late old twice only except charge
+empty late old twice only except charge other different same
 """
 _OPEN_WORDS = """
 no without nobody nothing but still yet however although if unless until want need please how why
 when where what which who whether instead make let help try expect hope wish wait should would must
 will
 """  # of what is asked, wished or not so
+_CASE_WORDS = "ticket case issue request message mail email it this that"
 _STATES = frozenset(_STATE_WORDS.split())
 _WELL = frozenset(map(stem_of, _WELL_WORDS.split()))
 _DONE = frozenset(map(stem_of, _DONE_WORDS.split()))
 _ARRIVED = frozenset(map(stem_of, _ARRIVED_WORDS.split()))
+EVENTS = _DONE | _ARRIVED | MOVES
+"""Stems of what may happen to any thing."""
+_REPEATED = _ARRIVED | {stem_of("get"), stem_of("receive")}  # "again": once more
 _FAILING = frozenset(map(stem_of, _FAILING_WORDS.split()))
 _BAD = _FAILING | frozenset(map(stem_of, _BAD_WORDS.split()))
 _OPEN = frozenset(_OPEN_WORDS.split())
 _THANKS = frozenset(["thanks", "thank", "thx", "cheers"])
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
-_NEW_THING = frozenset(["a", "an", "some", "another", "to"])  # behind "found": perhaps a fault
+_NEW_THING = frozenset(["a", "an", "some", "another", "to", "with", "out", "that"])
+"""Behind "found", "arrived": perhaps a fault, or another matter."""
+_ELSEWHERE = frozenset(["to", "at", "on", "in"])  # "back at the login page"
 _OVER = search_pattern(r"\b(?:no longer|any ?more)\b", re.IGNORECASE)
 _PAST = frozenset(["was", "were"])
 _ABLE = (["could"], ["was", "able"], ["were", "able"], ["managed"])  # behind "i"
 _PERMITTING = (["you", "can"], ["you", "may"], ["you", "could"])
+_CLOSING = frozenset(["close", "ignore", "forget", "disregard"])
+_CASE = frozenset(_CASE_WORDS.split())
 _ASKING = frozenset(
     itertools.product(["can", "could", "will", "do", "did", "are", "am"], ["you", "i", "we"])
 ) | {("is", "it"), ("is", "there")}
+_CLAUSE_ENDS = ENDS | {"and"}
 
 
 @functools.lru_cache(maxsize=8192)
 def is_settled(text: str, *, is_marked: bool = True) -> bool:
     """Return whether a text says that something works or was done, and asks nothing more.
 
-    If `is_marked`, it has to say that this is new, "now" or "again", or give thanks.
+    If `is_marked`, it has to say that this is new, "now" or "again", or give thanks, and name the
+    thing as one that both sides know.
     """
     tokens = tokenize(text)
     if len(tokens) > MOST_WORDS or "?" in tokens or not _OPEN.isdisjoint(tokens):
         return False
-    groups = itertools.groupby(tokens, key=ENDS.__contains__)
-    clauses = [[*group] for is_end, group in groups if not is_end]
-    is_thanked = not is_marked or not _THANKS.isdisjoint(tokens)
     is_over = _OVER.search(text) is not None
+    if is_marked and not is_over and _THANKS.isdisjoint(tokens) and TURNED.isdisjoint(tokens):
+        return False
+    groups = itertools.groupby(tokens, key=_CLAUSE_ENDS.__contains__)
+    clauses = [[*group] for is_end, group in groups if not is_end]
     rest = [
         clause
         for clause in clauses
-        if not (_is_settled(clause, is_thanked=is_thanked) or (is_over and _fails_not(clause)))
+        if not (_is_settled(clause, is_marked=is_marked) or (is_over and _fails_not(clause)))
     ]
     return len(rest) < len(clauses) and all(map(_says_nothing_more, rest))
 
 
-def _is_settled(clause: list[str], *, is_thanked: bool) -> bool:
+def _is_settled(clause: list[str], *, is_marked: bool) -> bool:
     stems = [stem_of(token) for token in clause]
-    is_new = (is_thanked or not TURNED.isdisjoint(clause)) and "not" not in clause
     is_told = clause[0] not in AUXILIARIES and _ASKING.isdisjoint(itertools.pairwise(clause))
-    is_plain = is_told and _BAD.isdisjoint(stems)
-    return is_new and is_plain and (_is_well(clause, stems) or _is_done(clause, stems))
+    if not is_told or "not" in clause or not _BAD.isdisjoint(stems):
+        return False
+    return _is_well(clause, stems) or _is_done(clause, stems, is_marked=is_marked)
 
 
 def _fails_not(clause: list[str]) -> bool:
@@ -90,8 +105,7 @@ def _fails_not(clause: list[str]) -> bool:
 def _is_well(clause: list[str], stems: list[str]) -> bool:
     """Return whether a clause says that something works, or is as it should be."""
     return any(
-        (stem in _WELL and _has_subject(clause, place))
-        or (clause[place] in _STATES and not BE.isdisjoint(clause[max(0, place - 2) : place]))
+        (stem in _WELL and _has_subject(clause, place)) or _is_state(clause, place)
         for place, stem in enumerate(stems)
     )
 
@@ -103,22 +117,41 @@ def _has_subject(clause: list[str], place: int) -> bool:
     return before not in _PERSONS and not (is_bare and before in PHRASE)
 
 
-def _is_done(clause: list[str], stems: list[str]) -> bool:
+def _is_state(clause: list[str], place: int) -> bool:
+    """Return whether a word says how something is: "is clean", not "is back at the start"."""
+    is_elsewhere = not _ELSEWHERE.isdisjoint(clause[place + 1 : place + 2])
+    is_said = not BE.isdisjoint(clause[max(0, place - 2) : place])
+    return clause[place] in _STATES and is_said and not is_elsewhere
+
+
+def _is_done(clause: list[str], stems: list[str], *, is_marked: bool) -> bool:
     """Return whether a clause says that somebody could do, found or got something."""
     subject = next((place for place, token in enumerate(clause) if token in SELF), len(clause))
     following = clause[subject + 1 :]
     if any(following[: len(able)] == able for able in _ABLE):
         return True
-    if SELF.isdisjoint(clause) and not _ARRIVED.isdisjoint(stems[1:]):
-        return True
+    if "again" in clause and any(map(_is_repeated, clause, stems)):
+        return False
+    verbs = _DONE | _ARRIVED if SELF.isdisjoint(clause) else _DONE
     return any(
-        stem in _DONE and _NEW_THING.isdisjoint(clause[place + 1 : place + 2])
+        stem in verbs and (not is_marked or _NEW_THING.isdisjoint(clause[place + 1 : place + 2]))
         for place, stem in enumerate(stems)
         if place and (clause[place] != stem or not HAVING.isdisjoint(clause[:place]))
     )
 
 
+def _is_repeated(token: str, stem: str) -> bool:
+    """Return whether "again" says of a word that it happened once more: "I received it again"."""
+    return stem in _REPEATED and is_past(token)
+
+
 def _says_nothing_more(clause: list[str]) -> bool:
-    """Return whether a clause is courtesy, tells what was, or permits: "you can close it"."""
-    is_past = not _PAST.isdisjoint(clause) and _BAD.isdisjoint(map(stem_of, clause))
-    return is_past or clause[:2] in _PERMITTING or not has_content(" ".join(clause))
+    """Return whether a clause is courtesy, tells the cause, or permits: "you can close it"."""
+    if "not" in clause:
+        return False
+    pairs = itertools.pairwise(clause)
+    is_cause = any(word in _PAST and following in PLACED for word, following in pairs)
+    is_cause = is_cause and _BAD.isdisjoint(map(stem_of, clause))
+    is_closed = not _CLOSING.isdisjoint(clause[2:4]) and not _CASE.isdisjoint(clause[3:])
+    is_permitted = clause[:2] in _PERMITTING and is_closed
+    return is_cause or is_permitted or not has_content(" ".join(clause))

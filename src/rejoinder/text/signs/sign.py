@@ -17,6 +17,7 @@ class Sign(Enum):
     HAD = "is had, or was got"
     SO = "is so, or was done"
     UNWISHED = "not to be done"
+    UNINTENDED = "was done, and is not wished"
     NOT_SO = "is not so, or was not done"
 
     @property
