@@ -9,6 +9,8 @@ ROOT = Path(__file__).parents[1]
 PLACES = ("*.md", "docs/**/*.md", "workshop/*.md", "src/**/README.md", "weights/**/README.md")
 DOCUMENTS = sorted(path for place in PLACES for path in ROOT.glob(place))
 REPOSITORY = "https://github.com/rejoinder/rejoinder/blob/main/"
+SITE = "https://rejoinder.github.io/rejoinder/"
+GENERATED = {f"{SITE}reference/errors.html"}  # pages of the site that the repository does not have
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[\w+\]: (\S+)$", re.MULTILINE)
 BLOCK = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`[^`]*`")
@@ -27,14 +29,17 @@ def broken(document: Path, text: str) -> list[str]:
     for inline, reference in LINK.findall(INLINE.sub("", BLOCK.sub("", text))):
         link = inline or reference
         path, _, anchor = link.removeprefix(REPOSITORY).partition("#")
-        if (
-            "://" in path or "reference/" in path
-        ):  # the site's build makes those pages, and follows these
+        if path.startswith(SITE) and path != SITE:
+            faults += [] if path in GENERATED else [f"{link}: the site's build makes no such page"]
+            continue
+        if "://" in path:
             continue
         start = ROOT if link.startswith(REPOSITORY) else document.parent
         target = start / path if path else document
         if not target.exists():
             faults.append(f"{link}: there is no {path}")
+        elif "reference/" in path:  # the site's build makes its headings, and follows these
+            continue
         elif (
             anchor and target.suffix == ".md" and anchor not in headings(target.read_text("utf-8"))
         ):
@@ -57,6 +62,8 @@ def test_a_broken_link_is_noticed():
         f"{log}#an-old-subject",
         f"{REPOSITORY}workshop/nothing.md",
         "nothing.md",
+        "reference/errors.md",
+        f"{SITE}reference/nothing.html",
         "results.md#nothing",
     ):
         assert len(broken(document, f"[a]({link})")) == 1

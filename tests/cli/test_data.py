@@ -44,6 +44,13 @@ def test_an_empty_split_is_told_unless_the_user_assigned_all_inputs(command, tmp
     assert "no conversation" not in command("jsonl", f"test={chat}", f"test={chat}", "-o", "assigned").out
 
 
+def test_a_split_whose_examples_were_all_dropped_is_told(command, tmp_path):
+    chat = dialogues(tmp_path / "one.jsonl", 0, 1)
+    told = command("jsonl", f"train={chat}", f"test={chat}", "-o", "assigned").out
+    assert "no example is left in test; all that were read were dropped" in told
+    assert "no conversation fell into" not in told
+
+
 def test_json_is_what_the_folder_says(answer, tmp_path):
     result = answer("jsonl", "chats.jsonl", "-o", "data", "--limit", 9, "--history", 0)
     assert result.pop("output") == "data"

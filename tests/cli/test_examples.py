@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from rejoinder.curation import learning
 from rejoinder.retrieval.index import Index
 from tests.logs import recorder
 
@@ -89,6 +90,31 @@ def test_feedback_is_learned(folder, answer, command):
     learned = answer("learn", index)
     assert (learned["learned"]["chosen"], learned["learned"]["examples"], learned["examples"]) == (1, 1, 5)
     assert "1 choices of the feedback count" in command("learn", index).out
+
+
+def test_without_feedback_an_index_stays_as_it_is_and_the_command_says_so(folder, answer, command):
+    manifest = folder / "faq.index" / "manifest.json"
+    before = manifest.read_bytes()
+    learned = answer("learn", folder / "faq.index")["learned"]
+    assert (learned["messages"], learned["chosen"], learned["is_fitted"]) == (0, 0, False)
+    told = command("learn", folder / "faq.index")
+    assert "no feedback to learn from; the index stays as it is" in told.out
+    assert "Comparing" not in told.err
+    assert manifest.read_bytes() == before
+    extra = folder / "extra.jsonl"
+    extra.write_text(json.dumps({"text": "It is free.", "questions": ["What does it cost?"]}), encoding="utf-8")
+    answer("index", "add", folder / "faq.index", extra)
+    assert "no feedback to learn from; the replies are fitted again" in command("learn", folder / "faq.index").out
+
+
+@pytest.mark.parametrize("is_worse", [True, False])
+def test_an_index_that_is_worse_after_learning_is_noted(folder, command, answer, monkeypatch, is_worse):
+    monkeypatch.setattr(learning, "has_fallen", lambda *_: is_worse)
+    words = ("learn", folder / "faq.index", "--data", folder / "chats.jsonl")
+    told = command(*words).err
+    assert ("the index is worse on the messages left out" in told) == is_worse
+    assert (f"`rejoinder learn {folder / 'faq.index'} --forget`" in told) == is_worse
+    assert answer(*words)["learned"]["is_worse"] == is_worse
 
 
 def test_a_report_says_what_to_mend(folder, command):

@@ -111,9 +111,14 @@ def test_a_first_row_that_may_be_a_header_is_noted(read):
     examples = read(f"Frage;Antwort\nCard?;{CARD}\n", "de.csv", reading)
     assert len(examples) == 2
     assert any("de.csv:1: an example, not a header: Frage, Antwort; if these are" in note for note in reading.notes)
-    reading = Reading()
-    read(f"Card?,{CARD}\n", "faq.csv", reading)
-    assert not reading.notes
+    for header in ("msg,reply", "Message;Out", "userUtterance;answer", "question_id,msg"):
+        reading = Reading()
+        read(f"{header}\nhi,hello\n".replace(";", ","), "odd.csv", reading)
+        assert any("odd.csv:1: an example, not a header:" in note for note in reading.notes)
+    for first in (f"Card?,{CARD}", "hi,hello", "my reply,ok"):
+        reading = Reading()
+        read(f"{first}\n", "faq.csv", reading)
+        assert not reading.notes
 
 
 @pytest.mark.parametrize(

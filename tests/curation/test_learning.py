@@ -1,18 +1,22 @@
 """Old chats become examples of the replies that were sent in them."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.curation.examples import MOST_EXAMPLES, most_different
-from rejoinder.curation.learning import forget, learn, learn_chosen
-from rejoinder.curation.matching import ReplyMatcher, match
+from rejoinder.curation.learning import LEAST_THREADS, forget, has_fallen, learn, learn_chosen
+from rejoinder.curation.matching import Match, ReplyMatcher, match
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
+from rejoinder.retrieval.calibration import read_calibration
+from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
+from rejoinder.stores.names import CALIBRATION
 from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import WordEncoder, faq
 
@@ -120,6 +124,7 @@ def test_an_index_is_better_after_learning_and_can_forget(index):
     assert learned.matched >= 0.95 * 600
     assert learned.after[1] > learned.before[1] + 0.2
     assert learned.held_out > 50
+    assert not learned.is_worse
     assert set(learned.unsent).isdisjoint({sent for _, sent in chats(800)} - {None}) or len(learned.unsent) < 5
     assert 0 < learned.examples == sum(len(reply.learned) for _, reply in index)
     again = Index.open(index.store, WordEncoder())
@@ -136,6 +141,62 @@ def test_chats_that_teach_nothing_change_nothing(index):
     before = index.fingerprint
     learned = learn(index, log_of(index), [Example(("hi",), "nothing alike here", thread="t")])
     assert (learned.matched, learned.examples, index.fingerprint) == (0, 0, before)
+
+
+def calibration_of(index):
+    return Calibration(
+        index=index.fingerprint,
+        model=index.manifest.model.fingerprint,
+        history=None,
+        score_weight=1.0,
+        gap_weight=1.0,
+        intercept=0.0,
+    )
+
+
+def test_an_index_without_anything_to_learn_from_stays_with_its_calibration(index):
+    index.add(["One more reply."])
+    calibration_of(index).save(index.store)
+    before = index.manifest
+    learned = learn(index, log_of(index))
+    assert (learned.chosen, learned.examples, learned.is_fitted) == (0, 0, False)
+    assert Index.open(index.store, WordEncoder()).manifest == before
+    assert read_calibration(index) == calibration_of(index)
+
+
+def test_an_index_that_is_fitted_to_its_examples_stays_with_its_calibration(tmp_path):
+    index = Index.build(WordEncoder(), faq(), tmp_path / "index")
+    calibration_of(index).save(index.store)
+    before = index.manifest
+    assert not learn(index, log_of(index)).is_fitted
+    assert Index.open(index.store, WordEncoder()).manifest == before
+    assert read_calibration(index) == calibration_of(index)
+    assert [path.name for path in index.store.folder.glob("segment-*")] == [before.segments[0].name]
+
+
+def test_a_calibration_of_other_replies_is_renewed_or_removed(tmp_path):
+    index = Index.build(WordEncoder(), faq(), tmp_path / "index")
+    replace(calibration_of(index), index="another").save(index.store)
+    assert learn(index, log_of(index)).is_fitted
+    assert not index.store.has_file(CALIBRATION)
+
+
+def test_an_index_that_was_compacted_is_fitted_to_what_was_added(tmp_path):
+    index = Index.build(WordEncoder(), faq(), tmp_path / "index")
+    index.add([Candidate("It is free.", {}, "", (("what does it cost",),))])
+    index.compact()
+    assert learn(index, log_of(index)).is_fitted
+    assert not learn(index, log_of(index)).is_fitted
+
+
+def test_an_index_whose_learned_examples_are_gone_is_fitted_without_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(index_module, "MOST_FITTED", 3)
+    index = Index.build(WordEncoder(), REPLIES, tmp_path / "index")
+    learn(index, log_of(index), [example for example, _ in chats(100)])
+    forget(index, log_of(index))
+    assert index.manifest.head is not None
+    assert learn(index, log_of(index)).is_fitted
+    assert index.manifest.head is None
 
 
 def test_copies_of_a_reply_were_sent_too(tmp_path):
@@ -170,6 +231,26 @@ def test_without_examples_what_was_added_is_fitted_too(index):
     learned = learn(index, log_of(index))
     assert (learned.matched, learned.held_out, learned.before) == (0, 0, {})
     assert not np.array_equal(index.vectors([len(REPLIES)]), vector)
+
+
+@pytest.mark.parametrize(
+    ("lost", "gained", "threads", "expected"),
+    [
+        (12, 1, 60, True),
+        (6, 4, 60, False),
+        (1, 12, 60, False),
+        (0, 0, 60, False),
+        (LEAST_THREADS - 1, 0, LEAST_THREADS - 1, False),
+        (LEAST_THREADS, 0, LEAST_THREADS, True),
+        (LEAST_THREADS, 0, 1, False),
+    ],
+)
+def test_a_clear_fall_on_the_messages_left_out_is_told(lost, gained, threads, expected):
+    count = max(threads, lost + gained)
+    matches = [Match(0, ("hi",), str(number % threads)) for number in range(count)]
+    before = np.arange(count) < lost
+    after = (np.arange(count) >= lost) & (np.arange(count) < lost + gained)
+    assert has_fallen(matches, before, after) == expected
 
 
 def test_the_most_different_are_kept():

@@ -115,7 +115,7 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
         ),
         (
             {"scale": {"share": 0.1}, "stage": [stage(), stage(minutes=1)]},
-            "scale.share needs stages that all have",
+            "scale.share needs stages that all have a budget in minutes, or none; give stage.1.steps too,",
         ),
         (
             {"stage": [{k: v for k, v in stage().items() if k != "batch_size"}]},

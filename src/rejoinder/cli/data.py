@@ -276,7 +276,16 @@ def _summary_text(summary: Mapping[str, Any], *, is_assigned: bool) -> str:
     more = len(summary["notes"]) - _MAX_NOTES
     if more > 0:
         lines.append(f"note: {more:,} more are in {summary['output']}/data.json")
-    empty = [split for split, counts in summary["splits"].items() if not counts["kept"]]
+    emptied = [
+        split
+        for split, counts in summary["splits"].items()
+        if counts["read"] and not counts["kept"]
+    ]
+    if emptied:
+        lines.append(
+            f"no example is left in {' and '.join(emptied)}; all that were read were dropped"
+        )
+    empty = [split for split, counts in summary["splits"].items() if not counts["read"]]
     if empty and not is_assigned:
         lines.append(
             f"no conversation fell into {' and '.join(empty)}; "

@@ -24,7 +24,7 @@ from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.progress import note, track
+from rejoinder.progress import no_track, note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.schema import Example
@@ -168,13 +168,20 @@ def learn(
     if data is not None:
         with track(f"Reading {data}") as advance:
             chats = sample(read_examples(data), None, progress=advance)
-    with track("Comparing", total=len(chats), unit="messages") as advance:
+    shown = no_track if data is None else track
+    with shown("Comparing", len(chats), "messages") as advance:
         tuned = opened.manifest.approximate
         learned = _on_latest(opened, lambda: learning.learn(opened, log, chats, progress=advance))
     if tuned and opened.manifest.approximate is None:
         tune = f"`rejoinder index tune {shlex.quote(folder)}`"
         note(f"search is exact again; {tune} makes it approximate")
     note_scores(before, opened.manifest)
+    if learned.is_worse:
+        undo = f"`rejoinder learn {shlex.quote(folder)} --forget`"
+        note(
+            "the index is worse on the messages left out, fewer find their reply first than"
+            f" before; {undo} removes all that was learned"
+        )
     emit({**describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
 
 
@@ -204,6 +211,10 @@ def _learned_text(result: Mapping[str, Any]) -> str:
         lines.append(f"{learned['chosen']:,} choices of the feedback count")
     if learned["messages"] or learned["chosen"]:
         lines.append(f"{learned['examples']:,} examples are new")
+    else:
+        is_fitted = learned["is_fitted"]
+        state = "the replies are fitted again" if is_fitted else "the index stays as it is"
+        lines.append(f"no feedback to learn from; {state}")
     if learned["held_out"]:
         lines.append(
             f"of {learned['held_out']:,} that were left out, the reply that was sent is among"

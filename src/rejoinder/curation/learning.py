@@ -20,6 +20,7 @@ from rejoinder.curation.choices import chosen_matches, positions_by_text
 from rejoinder.curation.examples import with_examples
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.matching import Match, match
+from rejoinder.evaluation.ranking import estimates
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding.head import check_takes_examples
 from rejoinder.retrieval.index import Index
@@ -27,6 +28,7 @@ from rejoinder.retrieval.options import ANY_SCORE
 
 HELD_OUT = 0.2  # share of the conversations by which what was learned is measured
 RANKS = (1, 3, 10)
+LEAST_THREADS = 10  # conversations left out below which a fall says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Learned:
     held_out: int  # matched messages by which the index was measured
     before: Mapping[int, float]  # share of these whose reply was among the first k
     after: Mapping[int, float]
+    is_worse: bool  # whether the share of the first reply clearly fell; see `has_fallen`
+    is_fitted: bool  # whether the index was fitted again
 
 
 def learn(
@@ -50,8 +54,9 @@ def learn(
 
     These are the conversations of `examples` in which a reply of the index was sent, and those of
     the log for which a reply was chosen. The positions stay. Without any of them the head alone is
-    fitted, to replies that were added since, for instance. A fifth of the `examples`' conversations
-    is left out, to measure with. `progress` counts examples.
+    fitted, to replies that were added since, for instance; an index that would be the same stays as
+    it is. A fifth of the `examples`' conversations is left out, to measure with. `progress` counts
+    examples.
 
     Raises:
         InputError: the model gives a conversation several vectors, or somebody else has changed the
@@ -65,9 +70,11 @@ def learn(
     kept = [each for each, is_out in zip(matches, out, strict=True) if not is_out]
     chosen = chosen_matches(positions_by_text(replies, renamed(log.database)), log)
     changes = with_examples(index.model, replies, [*kept, *chosen])
-    before = _ranks(index, asked)
+    before = _hits(index, asked)
+    fingerprint = index.fingerprint
     if changes or (replies and not examples):
         index.fit(changes)
+    after = _hits(index, asked)
     return Learned(
         messages=len(examples),
         matched=len(matches),
@@ -75,8 +82,10 @@ def learn(
         examples=_new_examples(replies, changes),
         unsent=unsent(replies, matches) if examples else (),
         held_out=len(asked),
-        before=before,
-        after=_ranks(index, asked),
+        before=_shares(before),
+        after=_shares(after),
+        is_worse=has_fallen(asked, before[:, 0], after[:, 0]),
+        is_fitted=index.fingerprint != fingerprint,
     )
 
 
@@ -131,11 +140,34 @@ def _new_examples(replies: Mapping[int, Candidate], changes: Mapping[int, Candid
     return sum(len(new.learned) - len(replies[at].learned) for at, new in changes.items())
 
 
-def _ranks(index: Index, matches: Sequence[Match]) -> dict[int, float]:
-    """Return how often the reply that was sent is among the first k."""
+def has_fallen(
+    matches: Sequence[Match], before: npt.NDArray[np.bool_], after: npt.NDArray[np.bool_]
+) -> bool:
+    """Return whether fewer matches are hits (n,) `after` than `before`, beyond chance.
+
+    The 95 % interval of the paired difference excludes 0 (`evaluation.ranking.estimates`, over
+    conversations). Fewer than `LEAST_THREADS` conversations say nothing.
+    """
+    threads, units = np.unique([each.thread for each in matches], return_inverse=True)
+    if len(threads) < LEAST_THREADS:
+        return False
+    difference = after.astype(np.float64) - before
+    [change] = estimates(difference[:, None], units, bounds=(-1.0, 1.0))
+    return change.high < 0
+
+
+def _hits(index: Index, matches: Sequence[Match]) -> npt.NDArray[np.bool_]:
+    """Return whether the reply that was sent is among the first k, (n, len(RANKS))."""
     if not matches:
-        return {}
+        return np.zeros((0, len(RANKS)), dtype=np.bool_)
     found = index.search([each.context for each in matches], RANKS[-1], ANY_SCORE, distinct=False)
     at = [[reply.position for reply in replies] for replies in found]
     pairs = list(zip(matches, at, strict=True))
-    return {k: sum(each.position in some[:k] for each, some in pairs) / len(pairs) for k in RANKS}
+    return np.array([[each.position in some[:k] for k in RANKS] for each, some in pairs])
+
+
+def _shares(hits: npt.NDArray[np.bool_]) -> dict[int, float]:
+    """Return the share of hits (n, len(RANKS)) by k; none where there are no messages."""
+    if not len(hits):
+        return {}
+    return dict(zip(RANKS, hits.mean(axis=0).tolist(), strict=True))

@@ -29,11 +29,13 @@ from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track
+from rejoinder.retrieval.calibration import why_uncalibrated
 from rejoinder.retrieval.encoding.batches import as_candidates, extend, revise, rewrite
 from rejoinder.retrieval.encoding.head import (
     FittedIndex,
     check_takes_examples,
     fit_index,
+    needs_head,
     save_calibration,
     takes_examples,
     write_fitted,
@@ -45,6 +47,7 @@ from rejoinder.stores.ann import MEASURED_ON
 from rejoinder.stores.folder.store import FolderStore
 from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method
 from rejoinder.stores.models import ModelRecord, check_encoder, model_record
+from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
@@ -235,11 +238,31 @@ class Index(IndexReader):
     def fit(self, changes: Mapping[int, str | Candidate] | None = None) -> None:
         """Fit the head again, to all replies as they are now, and write them anew.
 
-        Before, `changes` take the place of replies at some positions; see `edit`.
+        Before, `changes` take the place of replies at some positions; see `edit`. Without any, an
+        index whose scores would be the same stays as it is, with a calibration that holds.
         """
         check_takes_examples(self._model())
         self._refuse_gone(np.array(self._known(changes or ()), dtype=np.int64))
-        self._refit(_kept(changes or {}))
+        if changes or not self._is_fitted():
+            self._refit(_kept(changes or {}))
+
+    def _is_fitted(self) -> bool:
+        """Return whether a fit would leave the scores and the calibration as they are.
+
+        Without a head it would if none is needed. A head is of all replies while they are as
+        `fit_index` wrote them: one segment, neither compacted nor searched approximately.
+        """
+        manifest = self.manifest
+        head = manifest.head
+        if head is None:
+            count = sum(example_count(reply) for _, reply in self)
+            return not needs_head(count, (reply for _, reply in self), self._model())
+        if len(manifest.segments) != 1 or manifest.deleted or manifest.same_as:
+            return False
+        if manifest.approximate is not None or head.density_end not in (0, manifest.end):
+            return False
+        is_calibratable = head.held_out or self.store.has_file(CALIBRATION)
+        return not is_calibratable or why_uncalibrated(self) is None
 
     def _has_first_examples(self, changes: Mapping[int, Candidate]) -> bool:
         """Return whether changes have the index's first titles and examples: they need a head."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import Threads
+from rejoinder.corpora.forms.columns import MESSAGE, QUESTIONS, REPLY
 from rejoinder.corpora.forms.formats import (
     EARLIER_CONTEXT,
     THREAD_FIELDS,
@@ -21,6 +22,7 @@ from rejoinder.corpora.forms.tables import (
     REPEATED_HEADERS,
     csv_fault,
     find_delimiter,
+    is_known,
     is_name,
     named_delimiter,
     split_returns,
@@ -33,6 +35,7 @@ from rejoinder.corpora.schema import Example
 _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *THREAD_FIELDS})
 _NAMES = frozenset().union(*_HEADERS, _COLUMNS)
+_USUAL = _NAMES.union(MESSAGE, QUESTIONS, REPLY)  # by which other tables name their columns
 _SAME_AS = {"question": "context", "answer": "response"}
 
 
@@ -97,7 +100,9 @@ def _header(row: list[str]) -> list[str]:
 
 def _note_names(row: list[str], where: str, reading: Reading) -> None:
     """Note a first row that is read as an example, and may be a header in other words."""
-    if all(is_name(cell) and cell.istitle() for cell in row):
+    if not all(is_name(cell) for cell in row):
+        return
+    if all(cell.istitle() for cell in row) or any(is_known(cell, _USUAL) for cell in row):
         reading.notes.append(
             f"{where}: an example, not a header: {', '.join(row)[:60]}; if these are names of "
             "columns, name them question and answer"

@@ -430,9 +430,10 @@ class Recipe(Described):
             )
         clocked = [stage.minutes is not None for stage in self.stage]
         if self.scale.share is not None and any(clocked) and not all(clocked):
+            steps = [f"stage.{number}.steps" for number, timed in enumerate(clocked) if timed]
             raise ValueError(
-                "scale.share needs stages that all have a budget in minutes,"
-                " or none; or give scale.steps"
+                "scale.share needs stages that all have a budget in minutes, or none; give"
+                f" {' and '.join(steps)} too, or scale.steps"
             )
 
 

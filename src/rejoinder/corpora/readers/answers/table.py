@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rejoinder.corpora.forms.columns import INTENT, QUESTIONS
+from rejoinder.corpora.forms.columns import INTENT, QUESTIONS, REPLY
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import (
     REPEATED_HEADERS,
@@ -34,7 +34,6 @@ from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
 from rejoinder.patterns import search_pattern
 
-REPLY = ("text", "response", "reply", "answer")
 BODY = ("content", "body", "message")  # taken for the reply where none of `REPLY` is there
 TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
 WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
