@@ -132,7 +132,7 @@ def test_a_note_says_when_too_few_texts_choose_the_threshold(command, place, tmp
     few = write(toy_data(1), tmp_path / "few.csv")
     words = ("train", place / "model", few, "-o", tmp_path / "made")
     ended = command(*words)
-    assert "the threshold refuses 90% of everyday messages. Give two or more texts" in ended.err
+    assert "the threshold refuses 90% of everyday messages. Give two or more different texts" in ended.err
     assert "distance above" in ended.out
     ended = command(*words, "--reject", 0.1, "--overwrite")
     assert "of everyday messages; --reject 0.1 has no effect." in ended.err

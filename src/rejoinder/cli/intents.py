@@ -160,8 +160,8 @@ def _note_few_texts(is_background: bool, reject: float | None) -> None:
     ignored = "" if reject is None else f"; --reject {reject:g} has no effect"
     note(
         "too few texts to measure how many of yours are refused: the threshold refuses"
-        f" {REFUSED_OUTSIDE:.0%} of {outside}{ignored}. Give two or more texts of each intent,"
-        " 20 in all"
+        f" {REFUSED_OUTSIDE:.0%} of {outside}{ignored}. Give two or more different texts of each"
+        " intent, 20 in all"
     )
 
 

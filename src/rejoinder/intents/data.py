@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.conversations import TEXTS, check_list
+from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.lines import COMPRESSIONS, open_lines, open_pieces, strip_compression
 from rejoinder.corpora.registry.recognition import title_of
 from rejoinder.errors import InputError
@@ -249,6 +250,26 @@ def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
         rows = np.flatnonzero(classes == number)
         ranks[np.random.default_rng((seed, int(number))).permutation(rows)] = np.arange(len(rows))
     return ranks
+
+
+def text_groups(texts: Sequence[str]) -> IntArray:
+    """Return a number for each text, (n,): equal texts (`text_key`) have the same one.
+
+    The numbers count from 0 in the order of the first copies.
+    """
+    numbers: dict[str, int] = {}
+    found = [numbers.setdefault(text_key(text), len(numbers)) for text in texts]
+    return np.array(found, dtype=np.int64)
+
+
+def fill_first(classes: IntArray, groups: IntArray, part: IntArray) -> None:
+    """Move a text of each class that part 0 lacks, and its copies, to that part, in place.
+
+    Class, group (`text_groups`) and part of each text are (n,).
+    """
+    for number in np.setdiff1d(classes, classes[part == 0]):
+        moved = groups[np.argmax(classes == number)]
+        part[groups == moved] = 0
 
 
 def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:

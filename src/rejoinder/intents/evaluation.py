@@ -15,7 +15,7 @@ from rejoinder.documents import Described
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
-from rejoinder.intents.data import IntArray, IntentData, draw
+from rejoinder.intents.data import IntArray, IntentData, draw, text_groups
 from rejoinder.intents.fitting import fit, held_out
 from rejoinder.intents.heads import Encoded, Settings, sklearn
 from rejoinder.intents.prediction import MIN_PROBABILITY, probabilities
@@ -278,7 +278,7 @@ def few_shot(
 
 
 def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple[SuspectLabel, ...]:
-    """Return texts with suspect labels, the most suspect first.
+    """Return texts with suspect labels, the most suspect first; copies with one label count once.
 
     Classifiers trained without them are confident of another intent.
     """
@@ -291,7 +291,11 @@ def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple
     chances[rows, classes] = -1.0
     others = chances.argmax(axis=1)
     margin = own - chances[rows, others]
-    worst = [i for i in np.argsort(margin, kind="stable")[:MAX_SUSPECTS] if margin[i] < 0]
+    labelled = np.stack([text_groups(data.texts), classes])
+    first = np.unique(labelled, axis=1, return_index=True)[1]
+    first.sort()
+    order = first[np.argsort(margin[first], kind="stable")]
+    worst = [i for i in order[:MAX_SUSPECTS] if margin[i] < 0]
     return tuple(
         SuspectLabel(data.texts[i], names[classes[i]], names[others[i]], float(margin[i]))
         for i in worst
