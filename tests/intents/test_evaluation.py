@@ -1,5 +1,6 @@
 """Figures, draws, cross-validation, suspect labels, learning curves, reports."""
 
+import contextlib
 import dataclasses
 import json
 import sys
@@ -14,9 +15,9 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents import fitting
 from rejoinder.intents.classifier import IntentClassifier, encode_data, train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts, draw, shuffled_ranks, text_groups
-from rejoinder.intents.evaluation import crossed_interval, evaluate, few_shot, suspect_labels
+from rejoinder.intents.evaluation import count_trainings, crossed_interval, evaluate, few_shot, suspect_labels
 from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of, oos_folds_of, repeated
-from rejoinder.intents.heads import Centroids, Encoded, Logistic, head_from
+from rejoinder.intents.heads import Centroids, Encoded, FeedForward, Logistic, head_from
 from rejoinder.intents.refusal import Rejection
 from rejoinder.intents.report import build_report, write_report
 from tests.intents.toy import WordVectors, multi_label_data, toy_data
@@ -57,6 +58,33 @@ def test_more_shots_are_better_and_intervals_hold_the_mean():
     for part, seeds, said in ((train, (), "no seeds"), (multi_label, (0,), "one intent")):
         with pytest.raises(InputError, match=said):
             few_shot(Logistic(), part, test, shots=1, seeds=seeds)
+
+
+@pytest.mark.parametrize("settings", [Logistic(), FeedForward(epochs=1, hidden_size=4, patience=0)])
+def test_every_counter_ends_at_its_total(settings):
+    totals, steps = {}, {}
+
+    @contextlib.contextmanager
+    def track(description, total, unit):
+        totals[description] = total
+        steps[description] = 0
+
+        def advance(count):
+            steps[description] += count
+
+        yield advance
+
+    train, test = toy_data(10), toy_data(10, seed=1)
+    classifier = train_classifier(ENCODER, TrainingTexts(train), settings)
+    build_report(classifier, test, (), train, seeds=(0, 1), track=track)
+    several = multi_label_data()
+    classifier = train_classifier(ENCODER, TrainingTexts(several), multi_label=True)
+    build_report(classifier, several, (), several, track=lambda *words: track(f"several {words[0]}", *words[1:]))
+    assert totals == steps
+    assert set(totals) == {"Encoding", "Cross-validating", "Learning curve", "several Encoding"}
+    sizes = [1, 3, None]
+    each = [few_shot(settings, encoded(train), encoded(test), n, range(3)).trainings for n in sizes]
+    assert count_trainings(settings, sizes, range(3)) == sum(each)
 
 
 def test_the_interval_covers_trainings_as_well_as_texts():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -242,6 +242,17 @@ def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
     return Estimate(float(right.mean()), float(low), float(high))
 
 
+def seeds_used(how: Settings, shots: int | None, seeds: Sequence[int]) -> Sequence[int]:
+    """Return the seeds to train with: the first alone where a training involves no randomness."""
+    is_random = shots is not None or how.kind != "logistic"
+    return seeds if is_random else seeds[:1]
+
+
+def count_trainings(how: Settings, sizes: Iterable[int | None], seeds: Sequence[int]) -> int:
+    """Return the number of trainings of `few_shot` at these sizes."""
+    return sum(len(seeds_used(how, shots, seeds)) for shots in sizes)
+
+
 def few_shot(
     how: Settings,
     train: Encoded,
@@ -257,8 +268,7 @@ def few_shot(
         )
     if not seeds:
         raise InputError("no seeds; give one or more")
-    if shots is None and how.kind == "logistic":
-        seeds = seeds[:1]  # it involves no randomness
+    seeds = seeds_used(how, shots, seeds)
     right = []
     seconds = 0.0
     texts = 0

@@ -25,6 +25,7 @@ from rejoinder.intents.evaluation import (
     FewShot,
     OutOfScopeResult,
     SuspectLabel,
+    count_trainings,
     curve_shots,
     evaluate,
     learning_curve,
@@ -120,21 +121,22 @@ def build_report(
     settings = classifier.settings
     encoder = classifier.encoder
     multi_label = classifier.multi_label
-    if train is not None and not multi_label and train.names != labels:
+    if multi_label:
+        train = None
+    if train is not None and train.names != labels:
         raise InputError(
             "the intents of the training texts differ from the classifier's; give its"
             " training texts"
         )
     with track("Encoding", len(test) + len(train or ()), "texts") as advance:
         encoded_test = encode_data(encoder, test, labels, multi_label, advance)
-        if train is None or multi_label:
+        if train is None:
             return Report(evaluate(classifier, test, oos_texts, encoded=encoded_test), None, None)
         encoded_train = encode_data(encoder, train, labels, advance=advance)
     with track("Cross-validating", FOLDS, "folds") as advance:
         scored = cross_validate(settings, encoded_train, advance=advance)
-    with track(
-        "Learning curve", len(curve_shots(encoded_train)) * len(seeds), "trainings"
-    ) as advance:
+    trainings = count_trainings(settings, curve_shots(encoded_train), seeds)
+    with track("Learning curve", trainings, "trainings") as advance:
         curve = learning_curve(settings, encoded_train, encoded_test, seeds=seeds, advance=advance)
     evaluation = evaluate(classifier, test, oos_texts, encoded=encoded_test)
     return Report(evaluation, suspect_labels(train, encoded_train, scored), curve)

@@ -118,7 +118,8 @@ def few_shot(
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
         learned = classifier.encode_data(encoder, inside, names, advance=advance)
         tested = classifier.encode_data(encoder, others, names, advance=advance)
-    with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
+    trainings = evaluation.count_trainings(chosen, sizes, range(seeds))
+    with track("Training", total=trainings, unit="classifiers") as advance:
         rows = [
             evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes
         ]
