@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from rejoinder.cli import intents
 from rejoinder.intents.data import IntentData
 from tests.encoders.small import small_model
 from tests.intents.toy import multi_label_data, toy_data
@@ -77,6 +78,12 @@ def test_people_read_the_same(command, place, tmp_path):
         command("evaluate", made, place / "test-oos.csv").out.split()
     )
     assert command("predict", made, "lost card").out.startswith("lost card\n    ")
+
+
+def test_training_says_which_probability_is_refused():
+    result = {"texts": 9, "intents": 3, "encoding_seconds": 0, "training_seconds": 0, "held_out_accuracy": None,
+              "rejection": {"score": "probability", "threshold": 0.00101054}, "classifier": "made"}  # fmt: skip
+    assert "\nout of scope: highest probability below 0.998989\n" in intents._train_text(result)
 
 
 def test_fine_tuning(command, place, tmp_path):

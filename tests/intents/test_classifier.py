@@ -20,7 +20,7 @@ from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded, Logistic
-from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, scores
+from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, refused_words, scores
 from tests.intents.toy import TOPICS, WordVectors, multi_label_data, outside_texts, toy_data
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
@@ -80,6 +80,8 @@ def test_a_classifier_shows_itself_in_a_line_and_a_table(classifier):
     facts = "intents=4, encoder='.*', size=[0-9]+, head='Logistic', multi_label=False, refuses='energy above -1'"
     assert re.fullmatch(rf"IntentClassifier\({facts}\)", repr(shown))
     assert "<th>intents</th><td>4</td>" in shown._repr_html_()
+    shown = replace(classifier, rejection=Rejection("probability", 0.0010114))
+    assert "refuses='highest probability below 0.99899'" in repr(shown)
 
 
 def test_several_intents_per_text():
@@ -107,7 +109,32 @@ def test_a_folder_gives_the_same_answers(classifier, made):
     ).predict(texts)
     assert opened.trained == classifier.trained
     assert {path.name for path in made.iterdir()} == {CONFIG, WEIGHTS, "README.md"}
-    assert classifier.encoder.fingerprint in (made / "README.md").read_text()
+    card = (made / "README.md").read_text()
+    assert classifier.encoder.fingerprint in card
+    assert "Out of scope: texts whose distance is above 0.5." in card
+
+
+def test_a_folder_says_which_probability_is_refused(classifier, tmp_path):
+    refusing = replace(classifier, rejection=Rejection("probability", 0.001010536962))
+    save_classifier(refusing, tmp_path / "made")
+    card = (tmp_path / "made" / "README.md").read_text()
+    assert "Out of scope: texts whose highest probability is below 0.99898946." in card
+    assert load_classifier(tmp_path / "made").rejection == refusing.rejection
+
+
+@pytest.mark.parametrize(
+    ("score", "threshold", "words"),
+    [
+        ("probability", 0.001010536962, ("highest probability", "below 0.998989")),
+        ("probability", 0.4, ("highest probability", "below 0.6")),
+        ("probability", 1.25e-7, ("highest probability", "below 0.999999875")),
+        ("probability", -0.5, ("highest probability", "below 1.5")),
+        ("energy", -3.446103, ("energy", "above -3.446")),
+        ("distance", 0.65682781, ("distance", "above 0.6568")),
+    ],
+)
+def test_a_rejection_is_told_as_it_is_read(score, threshold, words):
+    assert refused_words(score, threshold, 4) == words
 
 
 def test_classifier_and_model_may_move_together_or_apart(model, tmp_path):

@@ -19,7 +19,7 @@ from rejoinder.intents.evaluation import count_trainings, crossed_interval, eval
 from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of, oos_folds_of, repeated
 from rejoinder.intents.heads import Centroids, Encoded, FeedForward, Logistic, head_from
 from rejoinder.intents.refusal import Rejection
-from rejoinder.intents.report import build_report, write_report
+from rejoinder.intents.report import Report, build_report, write_report
 from tests.intents.toy import WordVectors, multi_label_data, toy_data
 
 ENCODER = WordVectors(64)
@@ -65,7 +65,7 @@ def test_every_counter_ends_at_its_total(settings):
     totals, steps = {}, {}
 
     @contextlib.contextmanager
-    def track(description, total, unit):
+    def track(description, total, _unit):
         totals[description] = total
         steps[description] = 0
 
@@ -163,6 +163,9 @@ def test_figures_of_a_rejection_by_hand():
         fixed(logits, rejection=Rejection("probability", 2.0)), data, ("3", "4")
     ).out_of_scope
     assert (nothing.recall, nothing.precision) == (0.0, None)
+    found = evaluate(fixed(logits, rejection=Rejection("probability", 0.45)), data, ("3", "4"))
+    text = Report(found, None, None).markdown()
+    assert "By highest probability below 0.55; 3 texts in scope, 2 out of scope." in text
 
 
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=40))

@@ -354,6 +354,8 @@ def split(
 
 
 def _train_text(result: Mapping[str, Any]) -> str:
+    from rejoinder.intents.refusal import refused_words
+
     seconds = (
         f"encoding {result['encoding_seconds']:.1f} s, training {result['training_seconds']:.1f} s"
     )
@@ -363,10 +365,8 @@ def _train_text(result: Mapping[str, Any]) -> str:
             f"held-out accuracy: {result['held_out_accuracy']:.1%} ({result['epochs']} epochs)"
         )
     if result["rejection"] is not None:
-        lines.append(
-            "out of scope:"
-            f" {result['rejection']['score']} above {result['rejection']['threshold']:.4g}"
-        )
+        refused = refused_words(**result["rejection"], digits=4)
+        lines.append(f"out of scope: {' '.join(refused)}")
     return "\n".join([*lines, f"classifier: {result['classifier']}"])
 
 

@@ -27,7 +27,13 @@ from rejoinder.intents.heads import (
     Settings,
 )
 from rejoinder.intents.prediction import Prediction, check_texts, decide
-from rejoinder.intents.refusal import REFUSED, Rejection, choose_rejection, reject_outside
+from rejoinder.intents.refusal import (
+    REFUSED,
+    Rejection,
+    choose_rejection,
+    refused_words,
+    reject_outside,
+)
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.text.messages import clean_messages
 
@@ -53,7 +59,7 @@ class IntentClassifier(Described):
         refuses = (
             None
             if self.rejection is None
-            else f"{self.rejection.score} above {self.rejection.threshold:.3g}"
+            else " ".join(refused_words(self.rejection.score, self.rejection.threshold, 3))
         )
         return {
             "intents": len(self.labels),

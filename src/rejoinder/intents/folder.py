@@ -27,7 +27,7 @@ from rejoinder.intents.heads import (
     Centroids,
     head_from,
 )
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.refusal import Rejection, refused_words
 from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate
 from rejoinder.stores.models import MODEL, ModelRecord, model_record
@@ -195,11 +195,10 @@ def _card(classifier: IntentClassifier) -> str:
     """Return the model card of a classifier."""
     rejection = classifier.rejection
     encoder = classifier.encoder
-    refused = (
-        "nothing"
-        if rejection is None
-        else f"texts whose {rejection.score} is above {rejection.threshold:.6g}"
-    )
+    refused = "nothing"
+    if rejection is not None:
+        quantity, where = refused_words(rejection.score, rejection.threshold, 6)
+        refused = f"texts whose {quantity} is {where}"
     encoders = "\n".join(
         f"- `{part.name}`, fingerprint `{part.fingerprint}`" for part in encoder.parts or (encoder,)
     )

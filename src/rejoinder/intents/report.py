@@ -34,6 +34,7 @@ from rejoinder.intents.evaluation import (
 )
 from rejoinder.intents.fitting import FOLDS, cross_validate
 from rejoinder.intents.heads import sklearn
+from rejoinder.intents.refusal import refused_words
 from rejoinder.progress import Track, no_track
 
 REPORT = "report.md"
@@ -197,10 +198,8 @@ def _outside(found: OutOfScopeResult) -> str:
         (name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()
     ]
     counts = f"{found.in_scope:,} texts in scope, {found.out_of_scope:,} out of scope"
-    return (
-        f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g};"
-        f" {counts}.\n\n{table(('', '%'), shares)}"
-    )
+    refused = " ".join(refused_words(found.score, found.threshold, 4))
+    return f"## Out of scope\n\nBy {refused}; {counts}.\n\n{table(('', '%'), shares)}"
 
 
 def _suspects(suspects: Sequence[SuspectLabel]) -> str:
