@@ -27,6 +27,7 @@ from rejoinder.corpora.registry.recognition import title_of
 from rejoinder.errors import InputError
 from rejoinder.intents.exports import Utterance, notes_on, read_export
 from rejoinder.intents.tables import Row, read_csv, read_items, read_json, read_jsonl
+from rejoinder.progress import counted
 from rejoinder.text.background import background, multilingual_background
 
 # Parts of a data set, and their names in files.
@@ -135,7 +136,9 @@ def read_training(
     """Read training texts, or `shots` of each intent, and validation texts if there are any."""
     inside, oos_texts = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
     if len(inside.names) < 2:
-        raise InputError(f"{train}: {len(inside.names)} intents; two at least are needed")
+        raise InputError(
+            f"{train}: {counted(len(inside.names), 'intent')}; two at least are needed"
+        )
     if shots is not None:
         inside = inside.rows(draw(inside.classes, shots, seed))
     if not has_part(train, "valid"):

@@ -28,6 +28,7 @@ from rejoinder.intents.heads import (
     head_from,
 )
 from rejoinder.intents.refusal import Rejection, refused_words
+from rejoinder.progress import counted
 from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate
 from rejoinder.stores.models import MODEL, ModelRecord, model_record
@@ -210,7 +211,7 @@ def _card(classifier: IntentClassifier) -> str:
     )
     labels = ", ".join(f"`{label}`" for label in classifier.labels)
     return (
-        f"# Intent classifier\n\n{len(classifier.labels)} intents, "
+        f"# Intent classifier\n\n{counted(len(classifier.labels), 'intent')}, "
         f"{'several or none' if classifier.multi_label else 'one'} per text."
         f" Out of scope: {refused}.\n\n"
         f"## Encoders (not in this folder)\n{encoders}\n\n"

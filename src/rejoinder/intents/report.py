@@ -35,7 +35,7 @@ from rejoinder.intents.evaluation import (
 from rejoinder.intents.fitting import FOLDS, cross_validate
 from rejoinder.intents.heads import sklearn
 from rejoinder.intents.refusal import refused_words
-from rejoinder.progress import Track, no_track
+from rejoinder.progress import Track, counted, no_track
 
 REPORT = "report.md"
 FIGURES = "report.json"
@@ -65,7 +65,7 @@ class Report:
             (
                 f"Accuracy {percent(found.accuracy)} %,"
                 f" macro F1 {100 * found.macro_f1:.1f} %, micro F1 {100 * found.micro_f1:.1f} %,"
-                f" on {found.texts:,} test texts (95 % interval).\n"
+                f" on {counted(found.texts, 'test text')} (95 % interval).\n"
             ),
         ]
         if found.out_of_scope is not None:
@@ -197,7 +197,7 @@ def _outside(found: OutOfScopeResult) -> str:
     shares = [
         (name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()
     ]
-    counts = f"{found.in_scope:,} texts in scope, {found.out_of_scope:,} out of scope"
+    counts = f"{counted(found.in_scope, 'text')} in scope, {found.out_of_scope:,} out of scope"
     refused = " ".join(refused_words(found.score, found.threshold, 4))
     return f"## Out of scope\n\nBy {refused}; {counts}.\n\n{table(('', '%'), shares)}"
 

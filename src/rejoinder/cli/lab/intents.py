@@ -21,7 +21,7 @@ from rejoinder.cli.intents import (
 )
 from rejoinder.cli.shell import emit
 from rejoinder.files import atomic_file, check_replaceable, check_shared
-from rejoinder.progress import track
+from rejoinder.progress import counted, track
 
 Sizes = Annotated[
     list[int] | None,
@@ -172,7 +172,8 @@ def bert(
         overwrite=overwrite,
     )
     lines = [
-        f"accuracy {percent(found.accuracy)} % on {found.texts:,} texts of {found.intents} intents",
+        f"accuracy {percent(found.accuracy)} % on {counted(found.texts, 'text')}"
+        f" of {counted(found.intents, 'intent')}",
         f"epoch {found.epoch}, {found.seconds:.1f} s",
         f"model: {output}",
     ]
