@@ -135,3 +135,10 @@ def test_what_controls_a_terminal_or_its_direction_is_not_shown():
         if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")
     ]
     assert {c for c in kinds if progress.printable(c) == c} == set("\n\t\u200c\u200d")
+
+
+def test_a_count_of_one_has_a_singular():
+    assert progress.counted(1, "intent") == "1 intent"
+    assert [progress.counted(n, "text") for n in (0, 2, 1200)] == ["0 texts", "2 texts", "1,200 texts"]
+    assert progress.counted(1, "category", "categories") == "1 category"
+    assert progress.counted(3, "category", "categories") == "3 categories"

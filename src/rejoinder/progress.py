@@ -236,6 +236,11 @@ def _told(done: int, total: int | None, unit: str, seconds: float, ended: bool) 
     return ", ".join(parts)
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun: "1 text", "1,200 texts"; `plural` is an irregular one."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def duration(seconds: float) -> str:
     """Format a time for people: "45 s", "3 min 05 s", "2 h 14 min"."""
     minutes, rest = divmod(max(0, round(seconds)), 60)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from rejoinder.cli import intents
 from rejoinder.intents.data import IntentData
 from tests.encoders.small import small_model
 from tests.intents.toy import multi_label_data, toy_data
@@ -79,6 +80,12 @@ def test_people_read_the_same(command, place, tmp_path):
     assert command("predict", made, "lost card").out.startswith("lost card\n    ")
 
 
+def test_training_says_which_probability_is_refused():
+    result = {"texts": 9, "intents": 3, "encoding_seconds": 0, "training_seconds": 0, "held_out_accuracy": None,
+              "rejection": {"score": "probability", "threshold": 0.00101054}, "classifier": "made"}  # fmt: skip
+    assert "\nout of scope: highest probability below 0.998989\n" in intents._train_text(result)
+
+
 def test_fine_tuning(command, place, tmp_path):
     words = ("fine-tune", place / "model", place / "train.csv", "-o", tmp_path / "tuned")
     assert f"model: {tmp_path / 'tuned'}" in command(*words, "--set", "steps=2", "--shots", 3).out
@@ -132,7 +139,7 @@ def test_a_note_says_when_too_few_texts_choose_the_threshold(command, place, tmp
     few = write(toy_data(1), tmp_path / "few.csv")
     words = ("train", place / "model", few, "-o", tmp_path / "made")
     ended = command(*words)
-    assert "the threshold refuses 90% of everyday messages. Give two or more texts" in ended.err
+    assert "the threshold refuses 90% of everyday messages. Give two or more different texts" in ended.err
     assert "distance above" in ended.out
     ended = command(*words, "--reject", 0.1, "--overwrite")
     assert "of everyday messages; --reject 0.1 has no effect." in ended.err

@@ -32,6 +32,7 @@ def test_few_shot(command, place):
     )
     rows = command(*arguments, "--shots", 2, "--shots", "all", "--json").json["rows"]
     assert [(row["shots"], row["trainings"]) for row in rows] == [(2, 2), (None, 1)]
+    assert "Training: 3 of 3 classifiers" in command(*arguments, "--shots", 2, "--shots", "all").err
     assert command(*arguments, "--shots", 2).out.startswith("| shots")
 
 

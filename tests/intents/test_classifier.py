@@ -19,8 +19,8 @@ from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
-from rejoinder.intents.heads import Centroids, Encoded
-from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, scores
+from rejoinder.intents.heads import Centroids, Encoded, Logistic
+from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, refused_words, scores
 from tests.intents.toy import TOPICS, WordVectors, multi_label_data, outside_texts, toy_data
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
@@ -80,6 +80,8 @@ def test_a_classifier_shows_itself_in_a_line_and_a_table(classifier):
     facts = "intents=4, encoder='.*', size=[0-9]+, head='Logistic', multi_label=False, refuses='energy above -1'"
     assert re.fullmatch(rf"IntentClassifier\({facts}\)", repr(shown))
     assert "<th>intents</th><td>4</td>" in shown._repr_html_()
+    shown = replace(classifier, rejection=Rejection("probability", 0.0010114))
+    assert "refuses='highest probability below 0.99899'" in repr(shown)
 
 
 def test_several_intents_per_text():
@@ -107,7 +109,32 @@ def test_a_folder_gives_the_same_answers(classifier, made):
     ).predict(texts)
     assert opened.trained == classifier.trained
     assert {path.name for path in made.iterdir()} == {CONFIG, WEIGHTS, "README.md"}
-    assert classifier.encoder.fingerprint in (made / "README.md").read_text()
+    card = (made / "README.md").read_text()
+    assert classifier.encoder.fingerprint in card
+    assert "Out of scope: texts whose distance is above 0.5." in card
+
+
+def test_a_folder_says_which_probability_is_refused(classifier, tmp_path):
+    refusing = replace(classifier, rejection=Rejection("probability", 0.001010536962))
+    save_classifier(refusing, tmp_path / "made")
+    card = (tmp_path / "made" / "README.md").read_text()
+    assert "Out of scope: texts whose highest probability is below 0.99898946." in card
+    assert load_classifier(tmp_path / "made").rejection == refusing.rejection
+
+
+@pytest.mark.parametrize(
+    ("score", "threshold", "words"),
+    [
+        ("probability", 0.001010536962, ("highest probability", "below 0.998989")),
+        ("probability", 0.4, ("highest probability", "below 0.6")),
+        ("probability", 1.25e-7, ("highest probability", "below 0.999999875")),
+        ("probability", -0.5, ("highest probability", "below 1.5")),
+        ("energy", -3.446103, ("energy", "above -3.446")),
+        ("distance", 0.65682781, ("distance", "above 0.6568")),
+    ],
+)
+def test_a_rejection_is_told_as_it_is_read(score, threshold, words):
+    assert refused_words(score, threshold, 4) == words
 
 
 def test_classifier_and_model_may_move_together_or_apart(model, tmp_path):
@@ -245,8 +272,37 @@ def test_texts_out_of_scope_alone_choose_if_no_intent_has_two_texts(is_backgroun
 
 
 def test_a_share_needs_texts_that_can_be_held_out():
-    with pytest.raises(InputError, match=r"reject=0.1 needs 5 texts of intents with two or more, given 0"):
-        train(WordVectors(), one_text_of(toy_data(), TOPICS), reject=0.1)
+    few = one_text_of(toy_data(), TOPICS)
+    for data in (few, repeat(few, 6)):
+        said = r"reject=0.1 needs 5 different texts of intents with two or more, given 0"
+        with pytest.raises(InputError, match=said):
+            train(WordVectors(), data, reject=0.1)
+
+
+def repeat(data, times):
+    """The data with each text that often, written in two ways."""
+    copies = [data.texts, tuple(text.title() for text in data.texts)]
+    texts = [text for number in range(times) for text in copies[number % 2]]
+    return IntentData(tuple(texts), data.labels * times)
+
+
+def test_copies_of_texts_leave_the_threshold_as_it_is():
+    """A text whose copy was trained on is no sign of how texts in scope look."""
+    tests = toy_data(60, seed=5).texts
+    shares = []
+    for times in (1, 2, 5):
+        texts = TrainingTexts(repeat(toy_data(20), times)).with_background()
+        found = train_classifier(WordVectors(256), texts, Logistic(strength=30.0 / times))
+        assert found.trained["rejection_texts"] == 80 * times
+        shares.append(np.mean([each.out_of_scope for each in found.predict(tests)]))
+    assert max(shares) - min(shares) < 0.03
+
+
+def test_copies_do_not_make_few_texts_many():
+    for times in (1, 3):
+        texts = TrainingTexts(repeat(toy_data(4), times)).with_background()
+        found = train_classifier(WordVectors(256), texts)
+        assert (found.rejection.score, found.trained["rejection_texts"]) == ("distance", 0)
 
 
 @given(
@@ -272,7 +328,7 @@ def test_scores_by_hand():
     logits = np.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], dtype=np.float32)
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
     four = Encoded(
-        np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32), np.eye(4, dtype=np.float32)
+        tuple("abcd"), np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32), np.eye(4, dtype=np.float32)
     )
     probability, energy, distance = scores(logits, Centroids.of(four).distances(vectors)).T
     top = np.exp(2) / (np.exp(2) + 2)
@@ -285,7 +341,7 @@ def test_centroids_do_not_depend_on_how_often_an_intent_occurs():
     generator = np.random.default_rng(0)
     vectors = unit_rows(generator.standard_normal((6, 4)).astype(np.float32))
     targets = np.eye(2, dtype=np.float32)[[0, 0, 0, 0, 1, 1]]
-    found = Centroids.of(Encoded(vectors, targets))
+    found = Centroids.of(Encoded(tuple("abcdef"), vectors, targets))
     means = np.stack([vectors[:4].mean(axis=0), vectors[4:].mean(axis=0)]) - vectors.mean(axis=0)
     np.testing.assert_allclose(found.directions, unit_rows(means), atol=1e-5)
 

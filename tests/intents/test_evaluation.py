@@ -1,5 +1,6 @@
 """Figures, draws, cross-validation, suspect labels, learning curves, reports."""
 
+import contextlib
 import dataclasses
 import json
 import sys
@@ -11,13 +12,14 @@ from hypothesis import strategies as st
 
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.intents import fitting
 from rejoinder.intents.classifier import IntentClassifier, encode_data, train_classifier
-from rejoinder.intents.data import IntentData, TrainingTexts, draw
-from rejoinder.intents.evaluation import crossed_interval, evaluate, few_shot, suspect_labels
-from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of
-from rejoinder.intents.heads import Centroids, Logistic, head_from
+from rejoinder.intents.data import IntentData, TrainingTexts, draw, shuffled_ranks, text_groups
+from rejoinder.intents.evaluation import count_trainings, crossed_interval, evaluate, few_shot, suspect_labels
+from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of, oos_folds_of, repeated
+from rejoinder.intents.heads import Centroids, Encoded, FeedForward, Logistic, head_from
 from rejoinder.intents.refusal import Rejection
-from rejoinder.intents.report import build_report, write_report
+from rejoinder.intents.report import Report, build_report, write_report
 from tests.intents.toy import WordVectors, multi_label_data, toy_data
 
 ENCODER = WordVectors(64)
@@ -56,6 +58,33 @@ def test_more_shots_are_better_and_intervals_hold_the_mean():
     for part, seeds, said in ((train, (), "no seeds"), (multi_label, (0,), "one intent")):
         with pytest.raises(InputError, match=said):
             few_shot(Logistic(), part, test, shots=1, seeds=seeds)
+
+
+@pytest.mark.parametrize("settings", [Logistic(), FeedForward(epochs=1, hidden_size=4, patience=0)])
+def test_every_counter_ends_at_its_total(settings):
+    totals, steps = {}, {}
+
+    @contextlib.contextmanager
+    def track(description, total, _unit):
+        totals[description] = total
+        steps[description] = 0
+
+        def advance(count):
+            steps[description] += count
+
+        yield advance
+
+    train, test = toy_data(10), toy_data(10, seed=1)
+    classifier = train_classifier(ENCODER, TrainingTexts(train), settings)
+    build_report(classifier, test, (), train, seeds=(0, 1), track=track)
+    several = multi_label_data()
+    classifier = train_classifier(ENCODER, TrainingTexts(several), multi_label=True)
+    build_report(classifier, several, (), several, track=lambda *words: track(f"several {words[0]}", *words[1:]))
+    assert totals == steps
+    assert set(totals) == {"Encoding", "Cross-validating", "Learning curve", "several Encoding"}
+    sizes = [1, 3, None]
+    each = [few_shot(settings, encoded(train), encoded(test), n, range(3)).trainings for n in sizes]
+    assert count_trainings(settings, sizes, range(3)) == sum(each)
 
 
 def test_the_interval_covers_trainings_as_well_as_texts():
@@ -134,15 +163,110 @@ def test_figures_of_a_rejection_by_hand():
         fixed(logits, rejection=Rejection("probability", 2.0)), data, ("3", "4")
     ).out_of_scope
     assert (nothing.recall, nothing.precision) == (0.0, None)
+    found = evaluate(fixed(logits, rejection=Rejection("probability", 0.45)), data, ("3", "4"))
+    text = Report(found, None, None).markdown()
+    assert "By highest probability below 0.55; 3 texts in scope, 2 out of scope." in text
 
 
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=40))
 def test_folds_spread_every_intent(classes):
     numbers = np.array(classes)
-    found = folds_of(numbers, seed=0)
+    found = folds_of(numbers, np.arange(len(numbers)), seed=0)
     for chosen in (*(numbers == k for k in set(classes)), numbers >= 0):
         counts = np.bincount(found[chosen], minlength=FOLDS)
         assert counts.max() - counts.min() <= 1
+
+
+@given(st.lists(st.integers(0, 7), min_size=5, max_size=80), st.integers(0, 3))
+def test_folds_of_different_texts_are_dealt_by_class(classes, seed):
+    """Figures of data without copies stay what they were."""
+    numbers = np.array(classes)
+    counts = np.bincount(numbers)
+    dealt = ((np.cumsum(counts) - counts)[numbers] + shuffled_ranks(numbers, seed)) % FOLDS
+    for groups in (np.arange(len(numbers)), text_groups([f"text {n}" for n in range(len(numbers))])):
+        assert folds_of(numbers, groups, seed).tolist() == dealt.tolist()
+
+
+GROUPED = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), min_size=5, max_size=80)
+
+
+@given(GROUPED, st.integers(0, 3))
+def test_folds_keep_equal_texts_together(rows, seed):
+    classes, groups = np.array(rows).T
+    found = folds_of(classes, groups, seed)
+    assert all(len(set(found[groups == group])) == 1 for group in set(groups))
+    if len(set(groups)) >= FOLDS:
+        assert set(found) == set(range(FOLDS))
+
+
+@given(GROUPED, st.integers(0, 3))
+def test_folds_spread_every_intent_as_well_as_its_copies_let_them(rows, seed):
+    classes, groups = np.array([(group % 4, group) for _, group in rows]).T
+    found = folds_of(classes, groups, seed)
+    for number in set(classes):
+        counts = np.bincount(found[classes == number], minlength=FOLDS)
+        assert counts.max() - counts.min() <= np.bincount(groups[classes == number]).max()
+
+
+def test_texts_out_of_scope_are_in_the_fold_of_their_copies():
+    folds = np.array([3, 1])
+    found = oos_folds_of(np.array([7, 8, 9, 8, 10, 11, 0, 12]), np.array([0, 9]), folds)
+    assert found.tolist() == [0, 1, 1, 1, 4, 0, 3, 2]
+    none = np.array([], dtype=np.int64)
+    assert oos_folds_of(np.arange(8), none, none).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
+
+
+def test_equal_texts_are_one_text():
+    texts = ["Where is my card?", "lost card", "where is MY card", "Lost card!", "balance"]
+    assert text_groups(texts).tolist() == [0, 1, 0, 1, 2]
+    assert text_groups([]).tolist() == []
+    assert repeated(np.array([0, 1, 0, 0, 2]), text_groups(texts)).tolist() == [
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_no_head_has_seen_a_copy_of_what_it_scores(monkeypatch):
+    seen = []
+    fit = fitting.fit
+
+    def spy(settings, data, **options):
+        seen.append({text.lower() for text in data.texts})
+        return fit(settings, data, **options)
+
+    monkeypatch.setattr(fitting, "fit", spy)
+    data = toy_data(6)
+    twice = IntentData((*data.texts, *(text.upper() for text in data.texts)), data.labels * 2)
+    part = encoded(twice)
+    # the first text in scope is out of scope, too
+    oos = Encoded(data.texts[:1], part.vectors[:1], np.zeros((1, 4), dtype=np.float32))
+    found = cross_validate(Logistic(), part, oos)
+    assert sum(len(data.texts) - len(texts) for texts in seen) == len(data.texts)
+    assert np.array_equal(found.logits[: len(data)], found.logits[len(data) :])
+    assert np.array_equal(found.oos_scores[0], found.scores[0])
+
+
+def test_too_few_different_texts_cannot_be_held_out():
+    data = toy_data(1)
+    twice = IntentData(data.texts * 2, data.labels * 2)
+    with pytest.raises(InputError, match="4 different texts cannot be split into 5 folds"):
+        cross_validate(Logistic(), encoded(twice))
+
+
+@pytest.mark.parametrize("times", [1, 6])
+def test_a_wrong_label_is_found_once_however_often_its_text_occurs(times):
+    data = toy_data(20)
+    texts = (*data.texts, *[data.texts[5].title()] * (times - 1))
+    labels = (*data.labels[:5], ("weather",), *data.labels[6:], *[("weather",)] * (times - 1))
+    spoilt = IntentData(texts, labels)
+    part = encoded(spoilt)
+    found = suspect_labels(spoilt, part, cross_validate(Logistic(strength=1.0), part))
+    assert [each.text for each in found if each.text.lower() == data.texts[5]] == [data.texts[5]]
+    by_text = {each.text: each for each in found[:5]}
+    assert by_text[data.texts[5]].suggested == data.labels[5][0]
 
 
 def test_wrong_labels_are_found():

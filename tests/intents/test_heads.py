@@ -6,7 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError, RejoinderError
+from rejoinder.intents.data import shuffled_ranks
 from rejoinder.intents.fitting import fit, split_validation
 from rejoinder.intents.heads import Encoded, FeedForward, Logistic, accuracy, parse_settings
 
@@ -16,7 +18,12 @@ def clouds(count=200, classes=4, size=10, spread=0.6, seed=0):
     centres = np.random.default_rng(99).standard_normal((classes, size))
     which = np.arange(count) % classes
     vectors = centres[which] + spread * generator.standard_normal((count, size))
-    return Encoded(vectors.astype(np.float32), np.eye(classes, dtype=np.float32)[which])
+    return Encoded(distinct(count), vectors.astype(np.float32), np.eye(classes, dtype=np.float32)[which])
+
+
+def distinct(count):
+    """That many texts, none of which occurs twice."""
+    return tuple(f"text {n}" for n in range(count))
 
 
 @pytest.mark.parametrize(("labels", "multi_label"), [(2, False), (4, False), (3, True)])
@@ -29,7 +36,7 @@ def test_logistic_regression_is_at_the_minimum_of_its_loss(labels, multi_label):
             + generator.standard_normal((200, labels))
             > 0
         )
-        data = Encoded(data.vectors, targets.astype(np.float32), multi_label=True)
+        data = Encoded(data.texts, data.vectors, targets.astype(np.float32), multi_label=True)
     head = fit(Logistic(strength=strength, iterations=500), data).head
     first, second = (torch.from_numpy(values[0]).double() for values in (head.weights, head.biases))
     x = torch.from_numpy(data.vectors).double()
@@ -60,7 +67,7 @@ def test_an_intent_without_texts_is_never_found_and_one_of_all_texts_always():
     targets = data.targets.copy()
     targets[:, 2], targets[:, 3] = 0, 1
     found = (
-        fit(Logistic(), Encoded(data.vectors, targets, multi_label=True)).head.logits(data.vectors)
+        fit(Logistic(), Encoded(data.texts, data.vectors, targets, multi_label=True)).head.logits(data.vectors)
         > 0
     )
     assert not found[:, 2].any()
@@ -70,7 +77,8 @@ def test_an_intent_without_texts_is_never_found_and_one_of_all_texts_always():
 def test_a_number_that_never_changes_says_nothing():
     data = clouds()
     vectors = np.hstack([data.vectors, np.full((len(data), 1), 0.1, dtype=np.float32)])
-    plain, wider = fit(Logistic(), data).head, fit(Logistic(), Encoded(vectors, data.targets)).head
+    plain = fit(Logistic(), data).head
+    wider = fit(Logistic(), Encoded(data.texts, vectors, data.targets)).head
     changed = np.hstack([data.vectors, np.full((len(data), 1), 9.0, dtype=np.float32)])
     assert np.abs(wider.weights[0][:, -1]).max() == 0
     assert (wider.logits(changed).argmax(1) == plain.logits(data.vectors).argmax(1)).mean() > 0.95
@@ -115,11 +123,29 @@ def test_early_stopping_keeps_the_best_epoch_and_ends_after_patience():
 )
 def test_a_validation_split_leaves_every_intent_a_text(classes):
     rows = np.arange(len(classes), dtype=np.float32)[:, None]
-    data = Encoded(rows, np.eye(6, dtype=np.float32)[classes])
+    data = Encoded(distinct(len(rows)), rows, np.eye(6, dtype=np.float32)[classes])
     train, valid = split_validation(data, 0.4, seed=0)
     assert sorted([*train.vectors.ravel(), *valid.vectors.ravel()]) == list(range(len(classes)))
     assert set(train.classes) == set(classes)
     assert set(valid.classes) == {c for c in classes if classes.count(c) > 1}
+    counts = np.bincount(classes, minlength=6)
+    wanted = np.minimum(np.maximum(np.round(0.4 * counts), 1), counts - 1)
+    is_valid = shuffled_ranks(np.array(classes), 0) < wanted[classes]
+    assert valid.vectors.ravel().tolist() == np.flatnonzero(is_valid).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=2, max_size=60))
+def test_a_validation_split_keeps_equal_texts_together(rows):
+    rows = [*rows, (0, 10), (0, 11), (0, 12)]
+    classes = [c for c, _ in rows]
+    texts = tuple(f"Text {n}{mark}" for (_, n), mark in zip(rows, "!?." * 21, strict=False))
+    vectors = np.arange(len(rows), dtype=np.float32)[:, None]
+    data = Encoded(texts, vectors, np.eye(4, dtype=np.float32)[classes])
+    train, valid = split_validation(data, 0.4, seed=0)
+    assert sorted([*train.texts, *valid.texts]) == sorted(texts)
+    assert not {*map(text_key, train.texts)} & {*map(text_key, valid.texts)}
+    assert set(train.classes) == set(classes)
+    assert len(valid)
 
 
 def test_wrong_settings_are_named():
@@ -138,7 +164,7 @@ def test_wrong_settings_are_named():
         with pytest.raises(InputError, match=said):
             parse_settings(preset, [change])
     with pytest.raises(InputError, match="patience=0"):  # too little to hold any out
-        fit(FeedForward(), Encoded(np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32)))
+        fit(FeedForward(), Encoded(distinct(3), np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32)))
 
 
 @pytest.mark.parametrize("settings", [FeedForward(learning_rate=1e30), FeedForward(learning_rate=1e30, patience=0, epochs=3)])

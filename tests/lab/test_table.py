@@ -1,9 +1,11 @@
 """A table of systems and data sets: what is measured, what is kept, what is written."""
 
+import dataclasses
 import json
 import re
 import shutil
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -414,3 +416,10 @@ def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         save_table(table_of_rows(results("all"), "New"), tmp_path)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_the_page_lists_every_setting_of_a_column():
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    table = page.split("| setting of a column |")[1].split("\n\n")[0]
+    listed = {name for row in table.splitlines()[2:] for name in re.findall("`([a-z_]+)`", row.split("|")[1])}
+    assert listed == {each.name for each in dataclasses.fields(DataColumn)} - {"name", "path", "make"}

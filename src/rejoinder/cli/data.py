@@ -24,7 +24,7 @@ from rejoinder.cli.arguments import (
 )
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, is_interrupt
-from rejoinder.progress import note, track
+from rejoinder.progress import counted, note, track
 
 if TYPE_CHECKING:
     from rejoinder.cluster import RayEngine
@@ -225,7 +225,7 @@ def _survey_text(result: Mapping[str, Any]) -> str:
     personal = ", ".join(f"{count:,} {kind}" for kind, count in result["personal"].items())
     lines += [
         f"{result['without_reply']:,} chats without a reply, "
-        f"{result['bad_lines']:,} bad lines skipped",
+        f"{counted(result['bad_lines'], 'bad line')} skipped",
         spread("messages a chat", result["messages_a_chat"]),
         spread("subwords a message", result["lengths"]),
         f"{too_long} messages are longer than the {result['longest_read']} subwords that "

@@ -57,8 +57,8 @@ _ALL = (
     " set."
 )
 _PARTS = (
-    "Part of a context to read: full; N: the newest message and N earlier ones; table: compare"
-    " all readings. Multi-context models also read input, history or history=N alone."
+    "Part of a context to read: full; N: the newest message and N earlier ones. Only multi-context"
+    " models, which read a history, take input, history or history=N alone; table: compare all."
 )
 _COPIES = "How to count other candidates with the right text (the papers: wrong)."
 _REPLIES = (

@@ -16,7 +16,7 @@ from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import check_replaceable
-from rejoinder.progress import note, track
+from rejoinder.progress import counted, note, track
 
 if TYPE_CHECKING:
     from rejoinder.intents.data import IntentData, TrainingTexts
@@ -160,8 +160,8 @@ def _note_few_texts(is_background: bool, reject: float | None) -> None:
     ignored = "" if reject is None else f"; --reject {reject:g} has no effect"
     note(
         "too few texts to measure how many of yours are refused: the threshold refuses"
-        f" {REFUSED_OUTSIDE:.0%} of {outside}{ignored}. Give two or more texts of each intent,"
-        " 20 in all"
+        f" {REFUSED_OUTSIDE:.0%} of {outside}{ignored}. Give two or more different texts of each"
+        " intent, 20 in all"
     )
 
 
@@ -280,7 +280,8 @@ def export(
     from rejoinder.intents.export import export_classifier
 
     result = export_classifier(classifier, output, _models(), overwrite=overwrite)
-    lines = f"{result['intents']} intents, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
+    labels = counted(result["intents"], "intent")
+    lines = f"{labels}, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
     emit({"classifier": str(classifier), **result}, as_json, lambda _: lines)
 
 
@@ -346,27 +347,27 @@ def split(
     for name, share, part in zip(parts.NAMES, numbers, made, strict=True):
         if share > 0 and not len(part):
             note(
-                f"no {name}.csv: {len(given):,} texts of {len(given.names):,} intents are too few"
-                f" for a share of {share:g}"
+                f"no {name}.csv: {counted(len(given), 'text')} of"
+                f" {counted(len(given.names), 'intent')} are too few for a share of {share:g}"
             )
     result = {"folder": str(output), **dict(zip(parts.NAMES, map(len, made), strict=True))}
     emit(result, as_json, lambda r: f"{r['train']:,}, {r['valid']:,}, {r['test']:,}: {r['folder']}")
 
 
 def _train_text(result: Mapping[str, Any]) -> str:
+    from rejoinder.intents.refusal import refused_words
+
     seconds = (
         f"encoding {result['encoding_seconds']:.1f} s, training {result['training_seconds']:.1f} s"
     )
-    lines = [f"{result['texts']:,} texts of {result['intents']} intents; {seconds}"]
+    texts = counted(result["texts"], "text")
+    lines = [f"{texts} of {counted(result['intents'], 'intent')}; {seconds}"]
     if result["held_out_accuracy"] is not None:
-        lines.append(
-            f"held-out accuracy: {result['held_out_accuracy']:.1%} ({result['epochs']} epochs)"
-        )
+        epochs = counted(result["epochs"], "epoch")
+        lines.append(f"held-out accuracy: {result['held_out_accuracy']:.1%} ({epochs})")
     if result["rejection"] is not None:
-        lines.append(
-            "out of scope:"
-            f" {result['rejection']['score']} above {result['rejection']['threshold']:.4g}"
-        )
+        refused = refused_words(**result["rejection"], digits=4)
+        lines.append(f"out of scope: {' '.join(refused)}")
     return "\n".join([*lines, f"classifier: {result['classifier']}"])
 
 

@@ -22,7 +22,7 @@ from rejoinder.corpora.limits import MAX_HISTORY, MAX_LINE_BYTES, check_unpacked
 from rejoinder.corpora.splits import Split
 from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, counted
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -138,10 +138,10 @@ class Reading(Counts):
             for fault in faults:
                 self.on_fault(fault)
             if bad_lines > len(faults):
-                self.on_fault(f"{bad_lines - len(faults):,} more bad lines there")
+                self.on_fault(f"{counted(bad_lines - len(faults), 'more bad line')} there")
         if self.max_bad is not None and self.bad_lines > self.max_bad:
             raise InputError(
-                f"more than {self.max_bad:,} bad lines, the first: {self.faults[0]}; "
+                f"more than {counted(self.max_bad, 'bad line')}, the first: {self.faults[0]}; "
                 "check that the file is what it is taken for, or allow more (--skip-bad)"
             )
 

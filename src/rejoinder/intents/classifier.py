@@ -17,7 +17,7 @@ from rejoinder.conversations import read_texts
 from rejoinder.documents import Described
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntentData, TrainingTexts
+from rejoinder.intents.data import IntentData, TrainingTexts, text_groups
 from rejoinder.intents.fitting import FOLDS, cross_validate, fit, held_out, repeated
 from rejoinder.intents.heads import (
     Centroids,
@@ -27,7 +27,13 @@ from rejoinder.intents.heads import (
     Settings,
 )
 from rejoinder.intents.prediction import Prediction, check_texts, decide
-from rejoinder.intents.refusal import REFUSED, Rejection, choose_rejection, reject_outside
+from rejoinder.intents.refusal import (
+    REFUSED,
+    Rejection,
+    choose_rejection,
+    refused_words,
+    reject_outside,
+)
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.text.messages import clean_messages
 
@@ -53,7 +59,7 @@ class IntentClassifier(Described):
         refuses = (
             None
             if self.rejection is None
-            else f"{self.rejection.score} above {self.rejection.threshold:.3g}"
+            else " ".join(refused_words(self.rejection.score, self.rejection.threshold, 3))
         )
         return {
             "intents": len(self.labels),
@@ -98,7 +104,7 @@ def encode_data(
                 )
             targets[row, numbers[name]] = 1.0
     vectors = unit_rows(encoder.encode(clean_messages(data.texts), advance))
-    return Encoded(vectors, targets, multi_label, time.perf_counter() - start)
+    return Encoded(data.texts, vectors, targets, multi_label, time.perf_counter() - start)
 
 
 def train_classifier(
@@ -114,10 +120,11 @@ def train_classifier(
     """Encode texts, train, and choose the rejection; a `multi_label` classifier has none.
 
     Texts out of scope choose the rejection: those of the validation part, or those of the training
-    part by cross-validation over intents with two or more texts. `reject` is the share of texts in
-    scope that may be refused. By default the best share is chosen, `REFUSED` if the texts out of
-    scope are background, and nothing is refused without texts out of scope. If too few texts can be
-    held out, the texts out of scope alone choose the rejection, and `reject` has no effect.
+    part by cross-validation over intents with two or more different texts. `reject` is the share of
+    texts in scope that may be refused. By default the best share is chosen, `REFUSED` if the texts
+    out of scope are background, and nothing is refused without texts out of scope. If too few
+    different texts can be held out, the texts out of scope alone choose the rejection, and `reject`
+    has no effect.
     """
     labels = texts.train.names
     settings = settings or Logistic()
@@ -136,17 +143,20 @@ def train_classifier(
         scored = held_out(classifier.head, classifier.centroids, valid.vectors, oos_vectors)
         rejection = choose_rejection(scored, valid.classes, share)
         return _refusing(classifier, rejection, len(valid))
-    rows = np.flatnonzero(repeated(train.classes))
-    if len(rows) < (MIN_HELD_OUT if reject is None and texts.is_background else FOLDS):
+    groups = text_groups(train.texts)
+    rows = np.flatnonzero(repeated(train.classes, groups))
+    different = len(np.unique(groups[rows]))
+    if different < (MIN_HELD_OUT if reject is None and texts.is_background else FOLDS):
         if not oos_texts:
             raise InputError(
-                f"reject={reject} needs {FOLDS} texts of intents with two or more, given"
-                f" {len(rows)}; give more texts, or texts out of scope"
+                f"reject={reject} needs {FOLDS} different texts of intents with two or more, given"
+                f" {different}; give more texts, or texts out of scope"
             )
         rejection = reject_outside(classifier.centroids.distances(oos_vectors))
         return _refusing(classifier, rejection, 0)
+    oos = Encoded(oos_texts, oos_vectors, np.zeros((len(oos_texts), len(labels)), np.float32))
     with track("Cross-validating", FOLDS, "folds") as advance:
-        scored = cross_validate(settings, train, oos_vectors, seed=seed, advance=advance)
+        scored = cross_validate(settings, train, oos, seed=seed, advance=advance)
     rejection = choose_rejection(scored.rows(rows), train.classes[rows], share)
     return _refusing(classifier, rejection, len(rows))
 

@@ -21,11 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.conversations import TEXTS, check_list
+from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.lines import COMPRESSIONS, open_lines, open_pieces, strip_compression
 from rejoinder.corpora.registry.recognition import title_of
 from rejoinder.errors import InputError
 from rejoinder.intents.exports import Utterance, notes_on, read_export
 from rejoinder.intents.tables import Row, read_csv, read_items, read_json, read_jsonl
+from rejoinder.progress import counted
 from rejoinder.text.background import background, multilingual_background
 
 # Parts of a data set, and their names in files.
@@ -134,7 +136,9 @@ def read_training(
     """Read training texts, or `shots` of each intent, and validation texts if there are any."""
     inside, oos_texts = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
     if len(inside.names) < 2:
-        raise InputError(f"{train}: {len(inside.names)} intents; two at least are needed")
+        raise InputError(
+            f"{train}: {counted(len(inside.names), 'intent')}; two at least are needed"
+        )
     if shots is not None:
         inside = inside.rows(draw(inside.classes, shots, seed))
     if not has_part(train, "valid"):
@@ -249,6 +253,26 @@ def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
         rows = np.flatnonzero(classes == number)
         ranks[np.random.default_rng((seed, int(number))).permutation(rows)] = np.arange(len(rows))
     return ranks
+
+
+def text_groups(texts: Sequence[str]) -> IntArray:
+    """Return a number for each text, (n,): equal texts (`text_key`) have the same one.
+
+    The numbers count from 0 in the order of the first copies.
+    """
+    numbers: dict[str, int] = {}
+    found = [numbers.setdefault(text_key(text), len(numbers)) for text in texts]
+    return np.array(found, dtype=np.int64)
+
+
+def fill_first(classes: IntArray, groups: IntArray, part: IntArray) -> None:
+    """Move a text of each class that part 0 lacks, and its copies, to that part, in place.
+
+    Class, group (`text_groups`) and part of each text are (n,).
+    """
+    for number in np.setdiff1d(classes, classes[part == 0]):
+        moved = groups[np.argmax(classes == number)]
+        part[groups == moved] = 0
 
 
 def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:

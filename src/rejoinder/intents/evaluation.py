@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from rejoinder.documents import Described
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
-from rejoinder.intents.data import IntArray, IntentData, draw
+from rejoinder.intents.data import IntArray, IntentData, draw, text_groups
 from rejoinder.intents.fitting import fit, held_out
 from rejoinder.intents.heads import Encoded, Settings, sklearn
 from rejoinder.intents.prediction import MIN_PROBABILITY, probabilities
@@ -242,6 +242,17 @@ def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
     return Estimate(float(right.mean()), float(low), float(high))
 
 
+def seeds_used(how: Settings, shots: int | None, seeds: Sequence[int]) -> Sequence[int]:
+    """Return the seeds to train with: the first alone where a training involves no randomness."""
+    is_random = shots is not None or how.kind != "logistic"
+    return seeds if is_random else seeds[:1]
+
+
+def count_trainings(how: Settings, sizes: Iterable[int | None], seeds: Sequence[int]) -> int:
+    """Return the number of trainings of `few_shot` at these sizes."""
+    return sum(len(seeds_used(how, shots, seeds)) for shots in sizes)
+
+
 def few_shot(
     how: Settings,
     train: Encoded,
@@ -257,8 +268,7 @@ def few_shot(
         )
     if not seeds:
         raise InputError("no seeds; give one or more")
-    if shots is None and how.kind == "logistic":
-        seeds = seeds[:1]  # it involves no randomness
+    seeds = seeds_used(how, shots, seeds)
     right = []
     seconds = 0.0
     texts = 0
@@ -278,7 +288,7 @@ def few_shot(
 
 
 def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple[SuspectLabel, ...]:
-    """Return texts with suspect labels, the most suspect first.
+    """Return texts with suspect labels, the most suspect first; copies with one label count once.
 
     Classifiers trained without them are confident of another intent.
     """
@@ -291,7 +301,11 @@ def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple
     chances[rows, classes] = -1.0
     others = chances.argmax(axis=1)
     margin = own - chances[rows, others]
-    worst = [i for i in np.argsort(margin, kind="stable")[:MAX_SUSPECTS] if margin[i] < 0]
+    labelled = np.stack([text_groups(data.texts), classes])
+    first = np.unique(labelled, axis=1, return_index=True)[1]
+    first.sort()
+    order = first[np.argsort(margin[first], kind="stable")]
+    worst = [i for i in order[:MAX_SUSPECTS] if margin[i] < 0]
     return tuple(
         SuspectLabel(data.texts[i], names[classes[i]], names[others[i]], float(margin[i]))
         for i in worst

@@ -28,7 +28,7 @@ from rejoinder.intents.data import IntArray, IntentData
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import set_dropout
 from rejoinder.networks.packing import pack
-from rejoinder.progress import Advance, silent
+from rejoinder.progress import Advance, counted, silent
 from rejoinder.settings import Count, Decay, Positive, section
 from rejoinder.text.tokenizer import encode_messages
 from rejoinder.training.recipe.losses import InBatchLoss
@@ -131,7 +131,8 @@ def fine_tune(
 def _card(data: IntentData, settings: FineTuning) -> str:
     return (
         "\n\n## Fine-tuned on intents\n\n"
-        f"{len(data):,} texts of {len(data.names)} intents, {settings.steps} steps;"
+        f"{counted(len(data), 'text')} of {counted(len(data.names), 'intent')},"
+        f" {counted(settings.steps, 'step')};"
         f" {settings.vectors} of texts with the same intent were drawn together.\n"
     )
 

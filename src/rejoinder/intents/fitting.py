@@ -12,7 +12,7 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntArray, shuffled_ranks
+from rejoinder.intents.data import IntArray, fill_first, shuffled_ranks, text_groups
 from rejoinder.intents.heads import (
     Centroids,
     Encoded,
@@ -64,31 +64,38 @@ def fit(
 def cross_validate(
     settings: Settings,
     data: Encoded,
-    oos_vectors: FloatArray | None = None,
+    oos: Encoded | None = None,
     *,
     seed: int = 0,
     advance: Advance = silent,
 ) -> HeldOut:
     """Train without each of `FOLDS` folds and score that fold.
 
-    One head scores each text out of scope.
+    One head scores each text out of scope (`oos`), and no head a text that it was trained on.
+
+    Raises:
+        InputError: fewer than `FOLDS` different texts.
     """
-    if len(data) < FOLDS:
-        raise InputError(f"{len(data)} texts cannot be split into {FOLDS} folds; give more texts")
-    if oos_vectors is None:
-        oos_vectors = np.empty((0, data.vectors.shape[1]), dtype=np.float32)
-    fold = folds_of(data.classes, seed)
-    oos_fold = np.arange(len(oos_vectors)) % FOLDS
+    if oos is None:
+        oos = data.rows(np.arange(0))
+    groups, oos_groups = np.split(text_groups((*data.texts, *oos.texts)), [len(data)])
+    different = len(np.unique(groups))
+    if different < FOLDS:
+        raise InputError(
+            f"{different} different texts cannot be split into {FOLDS} folds; give more texts"
+        )
+    fold = folds_of(data.classes, groups, seed)
+    oos_fold = oos_folds_of(oos_groups, groups, fold)
     result = HeldOut(
         logits=np.empty(data.targets.shape, dtype=np.float32),
         scores=np.empty((len(data), len(SCORES))),
-        oos_scores=np.empty((len(oos_vectors), len(SCORES))),
+        oos_scores=np.empty((len(oos), len(SCORES))),
     )
     for number in range(FOLDS):
         inside = fold == number
         outside = oos_fold == number
         fitted = fit(settings, data.rows(np.flatnonzero(~inside)), seed=seed)
-        part = held_out(fitted.head, fitted.centroids, data.vectors[inside], oos_vectors[outside])
+        part = held_out(fitted.head, fitted.centroids, data.vectors[inside], oos.vectors[outside])
         result.logits[inside] = part.logits
         result.scores[inside] = part.scores
         result.oos_scores[outside] = part.oos_scores
@@ -106,33 +113,72 @@ def held_out(
     return HeldOut(logits, inside, outside)
 
 
-def folds_of(classes: IntArray, seed: int) -> IntArray:
-    """Return the fold of each text, (n,).
+def folds_of(classes: IntArray, groups: IntArray, seed: int) -> IntArray:
+    """Return the fold of each text, (n,); texts of one group (`text_groups`) share a fold.
 
-    Each class, and all texts, are spread as evenly as possible.
+    Each class, and all texts, are spread as evenly as the groups permit: one class after the other,
+    its largest groups first, each into the fold with the fewest texts of its classes.
     """
     # scikit-learn's stratified folds refuse data in which every class has fewer texts than folds.
-    counts = np.bincount(classes)
-    return ((np.cumsum(counts) - counts)[classes] + shuffled_ranks(classes, seed)) % FOLDS
+    first, group, sizes = np.unique(
+        groups, return_index=True, return_inverse=True, return_counts=True
+    )[1:]
+    copies = np.split(np.argsort(group, kind="stable"), np.cumsum(sizes)[:-1])
+    order = np.lexsort((shuffled_ranks(classes, seed)[first], -sizes, classes[first]))
+    counts = np.zeros((FOLDS, classes.max() + 1), dtype=np.int64)
+    totals = np.zeros(FOLDS, dtype=np.int64)
+    fold = np.empty(len(classes), dtype=np.int64)
+    for number in order:
+        rows = copies[number]
+        chosen = np.lexsort((totals, counts[:, classes[rows]].sum(axis=1)))[0]
+        np.add.at(counts[chosen], classes[rows], 1)
+        totals[chosen] += len(rows)
+        fold[rows] = chosen
+    return fold
 
 
-def repeated(classes: IntArray) -> BoolArray:
-    """Return whether each text's intent has another text, (n,); else its fold does not know it."""
-    return np.bincount(classes)[classes] > 1
+def oos_folds_of(oos_groups: IntArray, groups: IntArray, folds: IntArray) -> IntArray:
+    """Return the fold of each text out of scope, (m,), given their groups (m,).
+
+    A text shares the fold of its copies in scope, which have groups and folds (n,), or of its first
+    copy out of scope.
+    """
+    known = dict(zip(groups.tolist(), folds.tolist(), strict=True))
+    places = enumerate(oos_groups.tolist())
+    found = [known.setdefault(group, place % FOLDS) for place, group in places]
+    return np.array(found, dtype=np.int64)
+
+
+def repeated(classes: IntArray, groups: IntArray) -> BoolArray:
+    """Return whether each text's intent has another text, (n,); else its fold does not know it.
+
+    Texts of one group (`text_groups`) are one text.
+    """
+    known = np.unique(np.stack([classes, groups]), axis=1)[0]
+    return np.bincount(known)[classes] > 1
 
 
 def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, Encoded]:
-    """Split texts: `share` of each intent for validation, at least one text, never all."""
+    """Split texts: `share` of each intent for validation, at least one text, never all.
+
+    Equal texts (`text_groups`) are on one side and count once.
+
+    Raises:
+        InputError: no intent has two different texts.
+    """
     # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts
     # than intents.
-    counts = np.bincount(data.classes, minlength=data.targets.shape[1])
+    groups = text_groups(data.texts)
+    classes = data.classes[np.unique(groups, return_index=True)[1]]
+    counts = np.bincount(classes, minlength=data.targets.shape[1])
     wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts - 1)
-    is_valid = shuffled_ranks(data.classes, seed) < wanted[data.classes]
-    if not is_valid.any():
+    part = (shuffled_ranks(classes, seed) < wanted[classes]).astype(np.int64)[groups]
+    fill_first(data.classes, groups, part)
+    if not part.any():
         raise InputError(
             "every intent has one text, so none can be held out for early stopping; set patience=0"
         )
-    return data.rows(np.flatnonzero(~is_valid)), data.rows(np.flatnonzero(is_valid))
+    return data.rows(np.flatnonzero(part == 0)), data.rows(np.flatnonzero(part))
 
 
 def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:

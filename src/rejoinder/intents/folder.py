@@ -27,7 +27,8 @@ from rejoinder.intents.heads import (
     Centroids,
     head_from,
 )
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.refusal import Rejection, refused_words
+from rejoinder.progress import counted
 from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate
 from rejoinder.stores.models import MODEL, ModelRecord, model_record
@@ -195,11 +196,10 @@ def _card(classifier: IntentClassifier) -> str:
     """Return the model card of a classifier."""
     rejection = classifier.rejection
     encoder = classifier.encoder
-    refused = (
-        "nothing"
-        if rejection is None
-        else f"texts whose {rejection.score} is above {rejection.threshold:.6g}"
-    )
+    refused = "nothing"
+    if rejection is not None:
+        quantity, where = refused_words(rejection.score, rejection.threshold, 6)
+        refused = f"texts whose {quantity} is {where}"
     encoders = "\n".join(
         f"- `{part.name}`, fingerprint `{part.fingerprint}`" for part in encoder.parts or (encoder,)
     )
@@ -211,7 +211,7 @@ def _card(classifier: IntentClassifier) -> str:
     )
     labels = ", ".join(f"`{label}`" for label in classifier.labels)
     return (
-        f"# Intent classifier\n\n{len(classifier.labels)} intents, "
+        f"# Intent classifier\n\n{counted(len(classifier.labels), 'intent')}, "
         f"{'several or none' if classifier.multi_label else 'one'} per text."
         f" Out of scope: {refused}.\n\n"
         f"## Encoders (not in this folder)\n{encoders}\n\n"

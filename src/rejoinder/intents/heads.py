@@ -104,11 +104,12 @@ def sklearn(module: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Vectors (n, d) of texts, and targets (n, K), 1 where a text has a label.
+    """Texts (n,), their vectors (n, d), and targets (n, K), 1 where a text has a label.
 
-    A row has one label unless `multi_label`.
+    A row has one label unless `multi_label`; rows out of scope have none.
     """
 
+    texts: tuple[str, ...]  # equal ones are held out together
     vectors: FloatArray
     targets: FloatArray
     multi_label: bool = False
@@ -124,7 +125,12 @@ class Encoded:
 
     def rows(self, chosen: IntArray) -> Encoded:
         """Return the texts at these positions."""
-        return dataclasses.replace(self, vectors=self.vectors[chosen], targets=self.targets[chosen])
+        return dataclasses.replace(
+            self,
+            texts=tuple(self.texts[i] for i in chosen),
+            vectors=self.vectors[chosen],
+            targets=self.targets[chosen],
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,9 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder import files
-from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntArray, IntentData, shuffled_ranks
+from rejoinder.intents.data import (
+    IntArray,
+    IntentData,
+    fill_first,
+    shuffled_ranks,
+    text_groups,
+)
 
 NAMES = ("train", "valid", "test")
 MARKER = "parts.json"
@@ -28,8 +33,8 @@ FOLDER = files.Kind(
 def cut(data: IntentData, shares: Sequence[float], seed: int = 0) -> list[IntentData]:
     """Return a part for each share, with about that share of the texts of each intent.
 
-    Equal texts (`text_key`) are in one part. The first part has a text of each intent, unless its
-    share is 0.
+    Equal texts (`text_groups`) are in one part. The first part has a text of each intent, unless
+    its share is 0.
 
     Raises:
         InputError: the shares are not three that add up to 1.
@@ -39,12 +44,11 @@ def cut(data: IntentData, shares: Sequence[float], seed: int = 0) -> list[Intent
             f"the shares are {', '.join(map(str, shares))}; give three that add up to 1, as "
             "0.8,0.1,0.1"
         )
-    numbers: dict[str, int] = {}
-    group = np.array([numbers.setdefault(text_key(text), len(numbers)) for text in data.texts])
+    group = text_groups(data.texts)
     first = np.unique(group, return_index=True)[1]
     part = _parts(data.classes[first], shares, seed)[group]
     if shares[0] > 0:
-        _fill_first(data.classes, group, part)
+        fill_first(data.classes, group, part)
     return [data.rows(np.flatnonzero(part == number)) for number in range(len(NAMES))]
 
 
@@ -78,10 +82,3 @@ def _parts(classes: IntArray, shares: Sequence[float], seed: int) -> IntArray:
         needs[chosen] -= 1
         part[place] = chosen
     return part
-
-
-def _fill_first(classes: IntArray, group: IntArray, part: IntArray) -> None:
-    """Move a text of each class that the first part lacks, and its copies, to that part."""
-    for number in np.setdiff1d(classes, classes[part == 0]):
-        moved = group[np.argmax(classes == number)]
-        part[group == moved] = 0

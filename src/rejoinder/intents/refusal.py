@@ -11,6 +11,7 @@ The higher the score, the more probably a text with logits z and unit vector x i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -64,6 +65,18 @@ def scores(logits: FloatArray, distances: FloatArray) -> Scores:
     energy = -np.logaddexp.reduce(z, axis=1)
     probability = 1 - np.exp(z.max(axis=1) + energy)
     return np.stack([probability, energy, distances.astype(np.float64)], axis=1)
+
+
+def refused_words(score: ScoreName, threshold: float, digits: int) -> tuple[str, str]:
+    """Return in words which texts are refused: a quantity, and where it is if they are.
+
+    The quantity of the score `probability` is the highest probability, which predictions show. The
+    threshold has so many significant `digits`.
+    """
+    number = f"{threshold:.{digits}g}"
+    if score == "probability":
+        return "highest probability", f"below {1 - Decimal(number):f}"
+    return score, f"above {number}"
 
 
 def choose_rejection(

@@ -25,6 +25,7 @@ from rejoinder.intents.evaluation import (
     FewShot,
     OutOfScopeResult,
     SuspectLabel,
+    count_trainings,
     curve_shots,
     evaluate,
     learning_curve,
@@ -33,7 +34,8 @@ from rejoinder.intents.evaluation import (
 )
 from rejoinder.intents.fitting import FOLDS, cross_validate
 from rejoinder.intents.heads import sklearn
-from rejoinder.progress import Track, no_track
+from rejoinder.intents.refusal import refused_words
+from rejoinder.progress import Track, counted, no_track
 
 REPORT = "report.md"
 FIGURES = "report.json"
@@ -63,7 +65,7 @@ class Report:
             (
                 f"Accuracy {percent(found.accuracy)} %,"
                 f" macro F1 {100 * found.macro_f1:.1f} %, micro F1 {100 * found.micro_f1:.1f} %,"
-                f" on {found.texts:,} test texts (95 % interval).\n"
+                f" on {counted(found.texts, 'test text')} (95 % interval).\n"
             ),
         ]
         if found.out_of_scope is not None:
@@ -120,21 +122,22 @@ def build_report(
     settings = classifier.settings
     encoder = classifier.encoder
     multi_label = classifier.multi_label
-    if train is not None and not multi_label and train.names != labels:
+    if multi_label:
+        train = None
+    if train is not None and train.names != labels:
         raise InputError(
             "the intents of the training texts differ from the classifier's; give its"
             " training texts"
         )
     with track("Encoding", len(test) + len(train or ()), "texts") as advance:
         encoded_test = encode_data(encoder, test, labels, multi_label, advance)
-        if train is None or multi_label:
+        if train is None:
             return Report(evaluate(classifier, test, oos_texts, encoded=encoded_test), None, None)
         encoded_train = encode_data(encoder, train, labels, advance=advance)
     with track("Cross-validating", FOLDS, "folds") as advance:
         scored = cross_validate(settings, encoded_train, advance=advance)
-    with track(
-        "Learning curve", len(curve_shots(encoded_train)) * len(seeds), "trainings"
-    ) as advance:
+    trainings = count_trainings(settings, curve_shots(encoded_train), seeds)
+    with track("Learning curve", trainings, "trainings") as advance:
         curve = learning_curve(settings, encoded_train, encoded_test, seeds=seeds, advance=advance)
     evaluation = evaluate(classifier, test, oos_texts, encoded=encoded_test)
     return Report(evaluation, suspect_labels(train, encoded_train, scored), curve)
@@ -194,11 +197,9 @@ def _outside(found: OutOfScopeResult) -> str:
     shares = [
         (name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()
     ]
-    counts = f"{found.in_scope:,} texts in scope, {found.out_of_scope:,} out of scope"
-    return (
-        f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g};"
-        f" {counts}.\n\n{table(('', '%'), shares)}"
-    )
+    counts = f"{counted(found.in_scope, 'text')} in scope, {found.out_of_scope:,} out of scope"
+    refused = " ".join(refused_words(found.score, found.threshold, 4))
+    return f"## Out of scope\n\nBy {refused}; {counts}.\n\n{table(('', '%'), shares)}"
 
 
 def _suspects(suspects: Sequence[SuspectLabel]) -> str:

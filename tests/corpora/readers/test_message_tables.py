@@ -170,7 +170,7 @@ def test_all_lines_behind_an_unclosed_quote_are_bad_ones(read, bad):
     reading = Reading(skip_bad=True)
     assert read(rows, header, reading=reading) == WANTED[:1]
     assert reading.bad_lines == count
-    with pytest.raises(InputError, match=r"more than 1 bad lines, the first: .*a\.csv:4: not CSV"):
+    with pytest.raises(InputError, match=r"more than 1 bad line, the first: .*a\.csv:4: not CSV"):
         read(rows, header, reading=Reading(skip_bad=True, max_bad=1))
 
 

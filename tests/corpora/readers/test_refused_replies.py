@@ -31,7 +31,7 @@ from tests.corpora.readers.workbook import workbook
     ("a.json", '[{"text": "a"}, {"text"', "a.json: not JSON, or cut off, after 1 objects"),
     ("a.xlsx", b"PK\x03\x04 nonsense", "damaged, cut off or no zip file"),
     ("a.yml", "responses:\n  utter_a: [\n", "a.yml:3: not YAML"),
-    ("a.yml", "nlu:\n- intent: a\n  examples: |\n    - b\n", "holds no response with a text, 1 intents"),
+    ("a.yml", "nlu:\n- intent: a\n  examples: |\n    - b\n", "holds no response with a text, 1 intent;"),
     ("a.jsonl", '{"text": "a", "examples": 7}', None),
     ("a.jsonl", '{"text": "a", "examples": {"b": 1}}', "a.jsonl:1: examples is .*; a text is read, or a list of texts"),
     ("a.bin", bytes(range(256)), "a.bin:1: binary data"),

@@ -21,7 +21,7 @@ from rejoinder.cli.intents import (
 )
 from rejoinder.cli.shell import emit
 from rejoinder.files import atomic_file, check_replaceable, check_shared
-from rejoinder.progress import track
+from rejoinder.progress import counted, track
 
 Sizes = Annotated[
     list[int] | None,
@@ -118,7 +118,8 @@ def few_shot(
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
         learned = classifier.encode_data(encoder, inside, names, advance=advance)
         tested = classifier.encode_data(encoder, others, names, advance=advance)
-    with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
+    trainings = evaluation.count_trainings(chosen, sizes, range(seeds))
+    with track("Training", total=trainings, unit="classifiers") as advance:
         rows = [
             evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes
         ]
@@ -171,7 +172,8 @@ def bert(
         overwrite=overwrite,
     )
     lines = [
-        f"accuracy {percent(found.accuracy)} % on {found.texts:,} texts of {found.intents} intents",
+        f"accuracy {percent(found.accuracy)} % on {counted(found.texts, 'text')}"
+        f" of {counted(found.intents, 'intent')}",
         f"epoch {found.epoch}, {found.seconds:.1f} s",
         f"model: {output}",
     ]

@@ -15,7 +15,7 @@ from rejoinder.cli.intents import note_reading
 from rejoinder.cli.models import OpenRankers
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
-from rejoinder.progress import track
+from rejoinder.progress import counted, track
 
 if TYPE_CHECKING:
     from rejoinder.arrays import FloatArray
@@ -93,7 +93,7 @@ def plot(
     kinds = [rows[place][1] for place in drawn]
     panels: list[Panel] = []
     found: list[dict[str, Any]] = []
-    lines = [f"{len(texts):,} texts of {len(order)} categories"]
+    lines = [f"{counted(len(texts), 'text')} of {counted(len(order), 'category', 'categories')}"]
     for model in models:
         title, spec = split_title(model)
         vectors = _encode(spec, texts, fit_on)

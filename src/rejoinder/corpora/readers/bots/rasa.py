@@ -21,6 +21,7 @@ from rejoinder.corpora.readers.yaml_text import load_yaml
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.progress import counted
 
 _ENTITY = search_pattern(r"\[([^\[\]]+)\](?:\([^()]*\)|\{[^{}]*\})")
 _KEYS = search_pattern(r"^(?:nlu|responses|templates|intents|rules|stories):", re.MULTILINE)
@@ -65,8 +66,8 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
                 _read_yaml(load_yaml(text, str(file)), bot)
     if not bot.responses:
         raise InputError(
-            f"{source} holds no response with a text, {len(bot.intents)} intents; name the bot's "
-            "folder, in which domain.yml or responses.yml is"
+            f"{source} holds no response with a text, {counted(len(bot.intents), 'intent')}; name"
+            " the bot's folder, in which domain.yml or responses.yml is"
         )
     if bot.silent:
         reading.drop("responses without a text", bot.silent)
