@@ -313,6 +313,13 @@ def test_a_report_is_written_whole(tmp_path, monkeypatch):
     assert not (tmp_path / "report").exists()
 
 
+def test_a_curve_of_a_network_that_stops_early_begins_with_two_texts():
+    data = toy_data(10)
+    classifier = train_classifier(ENCODER, TrainingTexts(data), FeedForward(epochs=2, hidden_size=4))
+    report = build_report(classifier, toy_data(10, seed=1), (), data, seeds=(0,))
+    assert min(point.shots for point in report.curve if point.shots) >= 2
+
+
 def test_a_report_of_several_labels_or_without_training_texts(tmp_path):
     data = multi_label_data()
     classifier = train(data, multi_label=True)

@@ -17,7 +17,7 @@ from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw, text_groups
 from rejoinder.intents.fitting import fit, held_out
-from rejoinder.intents.heads import Encoded, Settings, sklearn
+from rejoinder.intents.heads import Encoded, FeedForward, Settings, sklearn
 from rejoinder.intents.prediction import MIN_PROBABILITY, probabilities
 from rejoinder.intents.refusal import SCORES, BoolArray, HeldOut, Rejection, ScoreName
 from rejoinder.progress import Advance, silent
@@ -312,13 +312,16 @@ def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple
     )
 
 
-def curve_shots(train: Encoded) -> list[int | None]:
+def curve_shots(how: Settings, train: Encoded) -> list[int | None]:
     """Return the sizes of a learning curve, evenly spaced on a logarithmic scale.
 
-    The last size is all texts (None).
+    The last size is all texts (None). Of one text an intent none can be held out, as early stopping
+    does.
     """
     counts = np.bincount(train.classes, minlength=train.targets.shape[1])
-    below = [shots for shots in SHOTS if shots < np.median(counts[counts > 0]) * 0.8]
+    least = 2 if isinstance(how, FeedForward) and how.patience else 1
+    most = np.median(counts[counts > 0]) * 0.8
+    below = [shots for shots in SHOTS if least <= shots < most]
     places = np.linspace(0, len(below) - 1, min(CURVE_POINTS - 1, len(below))).round().astype(int)
     return [*(below[place] for place in np.unique(places)), None]
 
@@ -332,7 +335,7 @@ def learning_curve(
     advance: Advance = silent,
 ) -> tuple[FewShot, ...]:
     """Train at several sizes, from small to large, and test all on the same texts."""
-    sizes = curve_shots(train)
+    sizes = curve_shots(settings, train)
     if len(sizes) < MIN_CURVE_POINTS:
         raise InputError(
             f"{len(train)} texts are too few for a learning curve; most intents need four"

@@ -136,7 +136,7 @@ def build_report(
         encoded_train = encode_data(encoder, train, labels, advance=advance)
     with track("Cross-validating", FOLDS, "folds") as advance:
         scored = cross_validate(settings, encoded_train, advance=advance)
-    trainings = count_trainings(settings, curve_shots(encoded_train), seeds)
+    trainings = count_trainings(settings, curve_shots(settings, encoded_train), seeds)
     with track("Learning curve", trainings, "trainings") as advance:
         curve = learning_curve(settings, encoded_train, encoded_test, seeds=seeds, advance=advance)
     evaluation = evaluate(classifier, test, oos_texts, encoded=encoded_test)
