@@ -4,7 +4,7 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.opposites import MARGIN, PENALTY, SILENCE, push_back
+from rejoinder.retrieval.opposites import MARGIN, PENALTY, SILENCE, SaidParts, push_back
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.replies import Reply
 from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
@@ -19,7 +19,8 @@ def reply(position, score, example, part=0):
 
 
 def judge(replies, texts=(DENIED,), minimum=-1.0):
-    return push_back(replies, texts, SearchOptions(minimum_score=minimum))
+    said = SaidParts(texts, lambda: [False] * len(texts))
+    return push_back(replies, said, SearchOptions(minimum_score=minimum))
 
 
 def test_a_reply_that_fits_nearly_as_well_is_given():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.text.polarity import left_open, takes_side
+from rejoinder.text.polarity import left_open
 from rejoinder.text.signs.settled import is_settled
 
 
@@ -29,7 +29,6 @@ from rejoinder.text.signs.settled import is_settled
 )
 def test_these_say_that_it_is(text):
     assert is_settled(text)
-    assert takes_side(text)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,6 @@ def test_these_do_not(text):
 def test_a_problem_and_how_it_is_done_are_left_open():
     assert left_open("The printer works again", ["The printer is broken"]) == "The printer is broken"
     assert left_open("I could open the door, thanks", ["how do I open the door?"]) == "how do I open the door?"
-    assert left_open("The printer is slow again", ["The printer is broken"]) is None
     assert left_open("The printer works again", []) is None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from rejoinder.retrieval.closings import Closings, may_be_closing
 from rejoinder.retrieval.encoding.familiarity import Familiarity
-from rejoinder.retrieval.opposites import PENALTY, opposing, push_back
+from rejoinder.retrieval.opposites import PENALTY, SaidParts, push_back
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.parts import FoundByParts, PartsOfIndex, join_parts, penalties
 from rejoinder.retrieval.queries import Queries
@@ -28,6 +29,7 @@ class Chooser:
     filtered: FilteredIndex
     options: SearchOptions
     familiarity: Familiarity | None  # None: scores stay as they were found
+    closings: Callable[[], Closings | None]  # None: rules alone tell what is settled
     keeps_opposites: bool = False  # replies to the opposite of a message stay where they are
 
     def replies(self, conversation: int, found: Found, wanted: int) -> list[Reply] | None:
@@ -35,8 +37,8 @@ class Chooser:
 
         None: more are needed.
         """
-        texts = self._texts(conversation)
-        joined = self._join(conversation, found, wanted)
+        said = read_said(self.queries, conversation, self.closings)
+        joined = self._join(conversation, found, wanted, said)
         minimum = self.options.minimum_score
         lowest = ANY_SCORE if minimum is None else minimum
         filtered = self.filtered
@@ -52,11 +54,11 @@ class Chooser:
             self.options,
             is_last=joined.complete_from < lowest,
         )
-        chosen = self._without_opposites(choose, texts, OPPOSITES + len(joined.also))
+        chosen = self._without_opposites(choose, said, OPPOSITES + len(joined.also))
         return None if chosen is None else _first_answers(chosen)
 
     def _without_opposites(
-        self, choose: Callable[..., list[Reply] | None], texts: Sequence[str], more: int
+        self, choose: Callable[..., list[Reply] | None], said: SaidParts, more: int
     ) -> list[Reply] | None:
         """Return what `choose` gives, with replies to the opposite of the message pushed back.
 
@@ -65,22 +67,16 @@ class Chooser:
         replies = choose(pool=self.options.pool)
         if replies is None:
             return None
-        opposites = (reply for reply in replies if reply.known and opposing(reply, texts))
+        opposites = (reply for reply in replies if reply.known and said.opposite(reply))
         if self.keeps_opposites or next(opposites, None) is None:
             return replies if self.options.diversity else best_first(replies)
         if not self.options.diversity:
             replies = choose(pool=self.options.pool + more)
-        return None if replies is None else push_back(replies, texts, self.options)
+        return None if replies is None else push_back(replies, said, self.options)
 
-    def _texts(self, conversation: int) -> list[str]:
-        """Return the parts of its newest message; empty texts where they are unknown."""
-        rows = self.queries.rows[conversation]
-        inputs = self.queries.inputs
-        return [inputs[row] for row in rows] if inputs else [""] * len(rows)
-
-    def _join(self, conversation: int, found: Found, wanted: int) -> FoundByParts:
+    def _join(self, conversation: int, found: Found, wanted: int, said: SaidParts) -> FoundByParts:
         """Return what the parts of a conversation found as one list, scored by familiarity too."""
-        texts = self._texts(conversation)
+        texts = said.texts
         scored = [
             self._change_by_words(text, numbers, scores / self.queries.sharpness)
             for text, (numbers, scores) in zip(texts, found, strict=True)
@@ -88,7 +84,7 @@ class Chooser:
         positions_of = self.filtered.positions_of
         joined = join_parts(scored, texts, wanted, positions_of)
         if len(joined.parts):
-            fitting = self._fitting_part(joined, scored, texts)
+            fitting = self._fitting_part(joined, scored, said)
             if fitting is not None:
                 best = {int(joined.numbers[0]): fitting}
                 joined = join_parts(scored, texts, wanted, positions_of, best)
@@ -100,9 +96,7 @@ class Chooser:
             change += self.familiarity.of_language(is_foreign=is_foreign)
         return joined.plus(change)
 
-    def _fitting_part(
-        self, joined: FoundByParts, scored: Found, texts: Sequence[str]
-    ) -> int | None:
+    def _fitting_part(self, joined: FoundByParts, scored: Found, said: SaidParts) -> int | None:
         """Return the part that the best candidate fits, if it opposes the one that it fits best.
 
         "I have not lost it. Why this fee?": who asks so may also be one who has lost it. Such a
@@ -118,8 +112,9 @@ class Chooser:
         if not others:
             return None
         reply = self.filtered.reply(best, 0.0)
-        if not reply.known or not opposing(replace(reply, part=own), texts):
+        if not reply.known or not said.opposite(replace(reply, part=own)):
             return None
+        texts = said.texts
         less = penalties(texts)
         least = joined.scores[0] - PENALTY
         fitting = [
@@ -127,7 +122,7 @@ class Chooser:
             for part in others
             if (score := scored[part][1][0] - less[part]) >= least
             and (asks(texts[part]) or repeats(texts[part], reply.known, texts[0]))
-            and not opposing(replace(reply, part=part), texts)
+            and not said.opposite(replace(reply, part=part))
         ]
         return max(fitting)[1] if fitting else None
 
@@ -158,6 +153,33 @@ class Chooser:
         vectors = self.queries.vectors
         rows = self.queries.rows[conversation]
         return max(familiarity.of_density(vectors[rows[part]], position) for part in agreeing)
+
+
+def read_said(
+    queries: Queries, conversation: int, closings: Callable[[], Closings | None]
+) -> SaidParts:
+    """Return what the newest message of a conversation says by its parts."""
+    texts = _parts(queries, conversation)
+    rows = queries.rows[conversation]
+
+    def closing() -> list[bool]:
+        may_close = list(map(may_be_closing, texts))
+        told = closings() if any(may_close) else None
+        if told is None:
+            return [False] * len(texts)
+        vectors = (queries.vectors[row] / queries.sharpness for row in rows)
+        return [
+            may and len(own) == 1 and told.is_closing(own[0])
+            for may, own in zip(may_close, vectors, strict=True)
+        ]
+
+    return SaidParts(texts, closing)
+
+
+def _parts(queries: Queries, conversation: int) -> list[str]:
+    """Return the parts of a conversation's newest message; empty texts where they are unknown."""
+    rows = queries.rows[conversation]
+    return [queries.inputs[row] for row in rows] if queries.inputs else [""] * len(rows)
 
 
 def _first_answers(replies: list[Reply]) -> list[Reply]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.parts import denial_before, sentence_parts
@@ -31,28 +34,42 @@ SILENCE = 5.0
 """Of the scores of replies where none fits: less than any minimum that an index measures."""
 
 
-def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
-    """Return what a reply is known to answer that is the opposite of a message, given by parts.
+@dataclass(frozen=True)
+class SaidParts:
+    """What the newest message of a conversation says, by its parts."""
 
-    A problem is the opposite of what says that it is settled, if no other sentence tells more.
-    """
-    text = _answered(reply, texts)
-    opposite = opposed(text, reply.known)
-    if opposite is not None or _tells_more(texts, texts[reply.part]):
-        return opposite
-    return left_open(text, reply.known)
+    texts: Sequence[str]
+    closing: Callable[[], Sequence[bool]]  # tells which parts an encoder finds to close a matter
 
+    @cached_property
+    def settled(self) -> AbstractSet[str]:
+        """The parts that say that a matter is settled, by their words or by the encoder."""
+        whole = self.texts[0]
+        by_encoder = set(itertools.compress(self.texts, self.closing()))
+        said = filter(None, self.texts)  # empty ones are unknown
+        return by_encoder | {text for text in said if is_settled(_with_thanks(text, whole, " ,.!"))}
 
-def _tells_more(texts: Sequence[str], text: str) -> bool:
-    """Return whether a message tells more than one of its parts: "It works. Sometimes it stops"."""
-    others = (each for each in texts if text not in each and each not in text)
-    return not all(asks(each) or is_settled(each) for each in others)
+    def opposite(self, reply: Reply) -> str | None:
+        """Return what a reply is known to answer that is the opposite of the message.
 
+        A problem is the opposite of what says that it is settled, if no other sentence tells more.
+        """
+        text = _answered(reply, self.texts)
+        opposite = opposed(text, reply.known)
+        if opposite is not None or not reply.known or not self.is_settled(reply.part):
+            return opposite
+        return left_open(text, reply.known)
 
-def _says_the_same(reply: Reply, texts: Sequence[str]) -> bool:
-    text = _answered(reply, texts)
-    is_other = bool(reply.opposes)
-    return not is_other and (is_settled(text) or agrees_by_poles(text, reply.known))
+    def agrees(self, reply: Reply) -> bool:
+        """Return whether a reply that opposes nothing is known to answer the same."""
+        text = _answered(reply, self.texts)
+        return self.is_settled(reply.part) or agrees_by_poles(text, reply.known)
+
+    def is_settled(self, part: int) -> bool:
+        """Return whether a part says that a matter is settled, and no other one tells more."""
+        text = self.texts[part]
+        others = (each for each in self.texts if text not in each and each not in text)
+        return text in self.settled and all(asks(each) or each in self.settled for each in others)
 
 
 def _answered(reply: Reply, texts: Sequence[str]) -> str:
@@ -69,20 +86,24 @@ def _answered(reply: Reply, texts: Sequence[str]) -> str:
     denial = denial_before(texts, reply.part)
     if denial and not repeats(text, reply.known, denial):
         return denial
+    return _with_thanks(text, whole)
+
+
+def _with_thanks(text: str, whole: str, between: str = " ,") -> str:
+    """Return a part of a message with the thanks right behind it, or behind marks `between`."""
     _, _, behind = whole.partition(text)
-    return f"{text}, thanks" if behind.lstrip(" ,").lower().startswith("thank") else text
+    return f"{text}, thanks" if behind.lstrip(between).lower().startswith("thank") else text
 
 
-def push_back(
-    replies: Sequence[Reply], texts: Sequence[str], options: SearchOptions
-) -> list[Reply]:
+def push_back(replies: Sequence[Reply], said: SaidParts, options: SearchOptions) -> list[Reply]:
     """Return replies, best first, after those that oppose the message have lost `PENALTY`.
 
     Where nothing else fits a sentence of the message as well, all replies to it lose `SILENCE`,
     but for those known to answer the same by the other of two poles: "lost" for "not found". A
     sentence that goes on with a wish, "I just want to move it", keeps the scores of what else fits.
     """
-    judged = [replace(reply, opposes=opposing(reply, texts) or "") for reply in replies]
+    texts = said.texts
+    judged = [replace(reply, opposes=said.opposite(reply) or "") for reply in replies]
     is_one_sentence = len(sentence_parts(texts)) < 2
     by_sentence: defaultdict[int, list[Reply]] = defaultdict(list)
     for reply in judged:
@@ -92,7 +113,7 @@ def push_back(
         text = texts[0] if is_one_sentence else texts[own[0].part]
         is_silent = _is_unanswered(own) and not wishes_besides(text)
         for reply in own:
-            is_lost = is_silent and not _says_the_same(reply, texts)
+            is_lost = is_silent and (bool(reply.opposes) or not said.agrees(reply))
             lost = PENALTY * bool(reply.opposes) + SILENCE * is_lost
             also = reply.also and not lost
             lowered.append(replace(reply, score=reply.score - lost, also=also))
@@ -101,7 +122,7 @@ def push_back(
     return best_first(kept, options.k)
 
 
-def is_denied(replies: Sequence[Reply], texts: Sequence[str], minimum_score: float) -> bool:
+def is_denied(replies: Sequence[Reply], said: SaidParts, minimum_score: float) -> bool:
     """Return whether the first of replies, none pushed back, answers the opposite of a message.
 
     Its score has to reach `minimum_score`: it would be given if it did not oppose the message.
@@ -109,7 +130,7 @@ def is_denied(replies: Sequence[Reply], texts: Sequence[str], minimum_score: flo
     nearest = next(iter(replies), None)
     if nearest is None or nearest.score < minimum_score:
         return False
-    return opposing(nearest, texts) is not None
+    return said.opposite(nearest) is not None
 
 
 def _is_unanswered(replies: Sequence[Reply]) -> bool:

@@ -24,7 +24,8 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries, has_unit_vectors
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval.chooser import Chooser
+from rejoinder.retrieval.chooser import Chooser, read_said
+from rejoinder.retrieval.closings import Closings, closings_of, may_be_closing
 from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.familiarity import Familiarity
 from rejoinder.retrieval.opposites import is_denied
@@ -171,6 +172,7 @@ class Searcher(Searchable, Described):
             filtered=filtered,
             options=options,
             familiarity=familiarity,
+            closings=self._closings,
             keeps_opposites=keeps_opposites,
         )
         wanted = self._first_count(options)
@@ -215,6 +217,14 @@ class Searcher(Searchable, Described):
             reads_english_alone=isinstance(encoder, TruncationCounter),
         )
 
+    def _closings(self) -> Closings | None:
+        """Return what tells messages that close a matter.
+
+        None where the model is not open, as for given vectors, or reads no English.
+        """
+        is_unknown = self.encoder is None or self.spelling() is None
+        return None if is_unknown else closings_of(self._model())
+
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""
         return self._filter(where).count
@@ -246,7 +256,7 @@ class Searcher(Searchable, Described):
         message = read_parts(context, given.history, self.spelling()).message
         if message.is_foreign:
             return "language"
-        if not takes_side(message.text):
+        if not (takes_side(message.text) or any(map(may_be_closing, message.parts))):
             return None
         # The nearest before opposites are pushed back: behind `k` others it would not be seen.
         nearest = replace(given, k=1, minimum_score=ANY_SCORE, minimum_confidence=None, rerank=0)
@@ -256,7 +266,8 @@ class Searcher(Searchable, Described):
         if lowest is None and self.manifest.head is not None:
             lowest = self.manifest.head.minimum_score
         lowest = ANY_SCORE if lowest is None else lowest
-        return "denied" if is_denied(replies, queries.inputs, lowest) else None
+        said = read_said(queries, 0, self._closings)
+        return "denied" if is_denied(replies, said, lowest) else None
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""

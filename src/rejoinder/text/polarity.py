@@ -77,8 +77,6 @@ def left_open(text: str, others: Iterable[str]) -> str | None:
 
     None if one of them says so of the same thing, or is courtesy alone.
     """
-    if not is_settled(text):
-        return None
     known = list(others)
     if any(not has_words(other) or _tells_of_the_same(text, other) for other in known):
         return None
@@ -177,6 +175,4 @@ def _wishes(clause: list[str]) -> bool:
 
 def takes_side(text: str) -> bool:
     """Return whether a text says more than what it asks or wishes: what is denied, or is so."""
-    return is_settled(text) or any(
-        said.is_other or said.sign not in _OF_REQUESTS for said in signs(text).values()
-    )
+    return any(said.is_other or said.sign not in _OF_REQUESTS for said in signs(text).values())

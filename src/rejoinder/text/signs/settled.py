@@ -55,6 +55,7 @@ _NEW_THING = frozenset(["a", "an", "some", "another", "to", "with", "out", "that
 _ELSEWHERE = frozenset(["to", "at", "on", "in"])  # "back at the login page"
 _OVER = search_pattern(r"\b(?:no longer|any ?more)\b", re.IGNORECASE)
 _PAST = frozenset(["was", "were"])
+_MARKS = _THANKS | TURNED | _PAST | {"already", "done"}
 _ABLE = (["could"], ["was", "able"], ["were", "able"], ["managed"])  # behind "i"
 _PERMITTING = (["you", "can"], ["you", "may"], ["you", "could"])
 _CLOSING = frozenset(["close", "ignore", "forget", "disregard"])
@@ -78,14 +79,40 @@ def is_settled(text: str, *, is_marked: bool = True) -> bool:
     is_over = _OVER.search(text) is not None
     if is_marked and not is_over and _THANKS.isdisjoint(tokens) and TURNED.isdisjoint(tokens):
         return False
-    groups = itertools.groupby(tokens, key=_CLAUSE_ENDS.__contains__)
-    clauses = [[*group] for is_end, group in groups if not is_end]
+    clauses = _clauses(tokens)
     rest = [
         clause
         for clause in clauses
         if not (_is_settled(clause, is_marked=is_marked) or (is_over and _fails_not(clause)))
     ]
     return len(rest) < len(clauses) and all(map(_says_nothing_more, rest))
+
+
+@functools.lru_cache(maxsize=8192)
+def may_be_settled(text: str) -> bool:
+    """Return whether a text may say that a matter is settled, by its words alone.
+
+    It names no fault, asks and wishes nothing, and each clause that says something, one at least,
+    tells what is new, was done or is well, or gives thanks.
+    """
+    tokens = tokenize(text)
+    if not _OPEN.isdisjoint(tokens) or not _BAD.isdisjoint(map(stem_of, tokens)):
+        return False
+    clauses = _clauses(tokens)
+    told = [clause for clause in clauses if _tells(clause)]
+    rest = (clause for clause in clauses if clause not in told)
+    return bool(told) and not any(has_content(" ".join(clause)) for clause in rest)
+
+
+def _clauses(tokens: list[str]) -> list[list[str]]:
+    groups = itertools.groupby(tokens, key=_CLAUSE_ENDS.__contains__)
+    return [[*group] for is_end, group in groups if not is_end]
+
+
+def _tells(clause: list[str]) -> bool:
+    """Return whether a clause tells what is new, was done or is well, or gives thanks."""
+    is_marked = not _MARKS.isdisjoint(clause) or any(map(is_past, clause))
+    return is_marked or _is_well(clause, [stem_of(token) for token in clause])
 
 
 def _is_settled(clause: list[str], *, is_marked: bool) -> bool:
