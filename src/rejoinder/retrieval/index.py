@@ -27,7 +27,7 @@ from rejoinder.conversations import Conversation, check_number
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.engine import Engine
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 from rejoinder.progress import Advance, Track, no_track
 from rejoinder.retrieval.calibration import why_uncalibrated
 from rejoinder.retrieval.encoding.batches import as_candidates, extend, revise, rewrite
@@ -72,8 +72,12 @@ def with_questions(answers: Mapping[str, Sequence[str | Sequence[str]]]) -> list
             raise InputError(
                 f"the reply {text[:60]!r} has one text for its questions; give a list of them"
             )
-        examples = [(each,) if isinstance(each, str) else tuple(each) for each in questions]
-        replies.append(Candidate(text, examples=tuple(examples)))
+        if not isinstance(questions, Iterable):
+            raise InputError(
+                f"the reply {shown(text)} has {shown(questions)} for its questions;"
+                " give a list of them, [] for none"
+            )
+        replies.append(Candidate(text, examples=tuple(questions)))  # type: ignore[arg-type]  # read as Candidates are
     return replies
 
 
