@@ -123,7 +123,9 @@ def check_column(values: object) -> None:
     """Raise InputError for a table, such as a DataFrame, which lists the names of its columns."""
     if hasattr(values, "columns"):
         names = shown(list(values.columns))
-        raise InputError(f"given is a table with the columns {names}; give one: table['text']")
+        raise InputError(
+            f"a table with the columns {names} was given; give one column, such as df['text']"
+        )
 
 
 def is_whole(value: object) -> bool:

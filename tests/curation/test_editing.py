@@ -311,7 +311,7 @@ def test_a_change_that_cannot_be_read_stays_in_the_list_and_blocks_nothing_else(
     with log.database.writing() as connection:
         connection.execute("UPDATE change SET after = replace(after, '[\"when do you open\"]', '\"when\"') WHERE id = 1")
     assert [(each.id, each.after) for each in changes(log.database)] == [(second.id, second.after), (first.id, {})]
-    with pytest.raises(InputError, match="the replies of change 1 cannot be read.*edit them instead"):
+    with pytest.raises(InputError, match=r"the replies of change 1 cannot be read.*edit them instead"):
         editor.undo(first.id)
     recorder(index).feedback(["where is my order"], [3], chosen=3)
     assert learn_chosen(index, log)

@@ -142,8 +142,8 @@ class Editor:
         """Undo a change; the undoing is a change too.
 
         Raises:
-            InputError: there is no such change, its replies cannot be read, it was undone, or one of
-                them has changed since.
+            InputError: there is no such change, its replies cannot be read, it was undone, or
+                one of them has changed since.
         """
         change = find_change(self._log.database, number, token=self.index.manifest.change)
         if change is None:
