@@ -25,7 +25,8 @@ class Editor:
     """Changes an index, and writes each change to its log.
 
     A change is in the index and in the log once its method has returned, and in neither if it has
-    raised an error; see `changes`.
+    raised an error; see `changes`. A reply is read before it is changed, so one thread at a time
+    edits, merges, moves or undoes.
 
     Args:
         index: what is changed.
