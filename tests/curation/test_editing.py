@@ -279,7 +279,7 @@ WRONG = [
     ({"title": None}, "the title of .* is None; give a text, '' for none"),
     ({"title": 5}, "the title of .* is 5; give a text"),
     ({"payload": None}, "the payload of .* is None; give a mapping"),
-    ({"payload": {"a": {1}}}, "the payload of .* cannot be stored as JSON"),
+    ({"payload": {"a": {1}}}, "cannot be stored as JSON"),
     ({"examples": "When open?"}, "the examples of .* are a list of questions"),
     ({"examples": None}, "the examples of .* are a list of questions"),
     ({"examples": [5]}, "the examples of .* are a list of questions"),

@@ -297,11 +297,8 @@ def _payload(reply: Candidate) -> Mapping[str, Any]:
         return {}
     try:
         payload: dict[str, Any] = json.loads(json.dumps(dict(reply.payload), allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"the payload of {reply.text[:60]!r} cannot be stored as JSON: {error};"
-            " give texts, finite numbers, and lists and mappings of them"
-        ) from None
+    except (TypeError, ValueError, RecursionError):
+        return reply.payload  # `to_line` refuses it, with the position of the reply
     return payload
 
 
