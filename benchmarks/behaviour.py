@@ -30,7 +30,7 @@ import numpy as np
 import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context
+from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.index import Index
@@ -53,10 +53,13 @@ class MeanOfMessages(DualEncoder):
     def __init__(self) -> None:
         self._texts = open_encoder("minilm")
 
-    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> FloatArray:
         """Return one vector a conversation, (n, d)."""
         return np.stack(
-            [self._conversation(self.encode_responses(context)) for context in contexts]
+            [
+                self._conversation(self.encode_responses(context))
+                for context in read_contexts(contexts)
+            ]
         )
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:

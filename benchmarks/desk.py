@@ -38,6 +38,7 @@ import torch
 
 import rejoinder
 from common import write_result
+from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import FeedbackLog
@@ -185,12 +186,13 @@ class Remembered(DualEncoder):
         self.name = encoder.name
         self.known: dict[tuple[str, ...], Any] = {}
 
-    def encode_contexts(self, contexts: Sequence[Sequence[str]]) -> Any:
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> Any:
         """Encode what is new."""
-        new = list(dict.fromkeys(tuple(each) for each in contexts if tuple(each) not in self.known))
+        texts = [tuple(each) for each in read_contexts(contexts)]
+        new = list(dict.fromkeys(each for each in texts if each not in self.known))
         if new:
             self.known |= dict(zip(new, self.encoder.encode_contexts(new), strict=True))
-        return np.stack([self.known[tuple(each)] for each in contexts])
+        return np.stack([self.known[each] for each in texts])
 
     def encode_responses(self, responses: Sequence[str]) -> Any:
         """Encode."""

@@ -25,6 +25,7 @@ import numpy as np
 import rejoinder
 from common import read_texts, use_threads, write_result
 from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.memory import keep_memory
 from rejoinder.retrieval.index import Index
@@ -100,9 +101,9 @@ class Numbers(DualEncoder):
         """(n, d)."""
         return self.rows[[int(text) for text in responses]]
 
-    def encode_contexts(self, contexts: Sequence[Sequence[str]]) -> FloatArray:
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> FloatArray:
         """(n, d)."""
-        return self.queries[[int(context[-1]) for context in contexts]]
+        return self.queries[[int(context[-1]) for context in read_contexts(contexts)]]
 
 
 def race(rows: FloatArray, queries: FloatArray) -> dict[str, Any]:

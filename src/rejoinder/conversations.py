@@ -112,10 +112,20 @@ def read_texts(texts: Sequence[str]) -> list[str]:
 def check_list(values: object, need: str) -> None:
     """Raise InputError, which says what is needed, for what is not a list.
 
-    A text, a mapping, a generator and None are none.
+    A text, a mapping, a table, a generator and None are none.
     """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Collection):
         raise InputError(f"{need}; given: {shown(values)}")
+    check_column(values)
+
+
+def check_column(values: object) -> None:
+    """Raise InputError for a table, such as a DataFrame, which lists the names of its columns."""
+    if hasattr(values, "columns"):
+        names = shown(list(values.columns))
+        raise InputError(
+            f"a table with the columns {names} was given; give one column, such as df['text']"
+        )
 
 
 def is_whole(value: object) -> bool:

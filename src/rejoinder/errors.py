@@ -25,7 +25,7 @@ class InputError(RejoinderError):
 
 
 class BusyError(InputError):
-    """Another process changes, or has just changed, what was to be changed.
+    """Another process or thread changes, or has just changed, what was to be changed.
 
     The same may succeed a moment later.
     """

@@ -232,8 +232,8 @@ def locked(
 ) -> Iterator[None]:
     """Hold a lock, which goes with the process.
 
-    If another one holds it for so many seconds (None: wait), `busy` is raised as a BusyError.
-    Errors of the disk name `path`, which is locked.
+    If another process or thread holds it for so many seconds (None: wait), `busy` is raised as a
+    BusyError. Errors of the disk name `path`, which is locked.
     """
     from filelock import FileLock, Timeout
 
@@ -242,7 +242,10 @@ def locked(
         with _told_as(lock if path is None else path):
             held.acquire(poll_interval=_POLL)
     except Timeout:
-        raise BusyError(f"{busy} by another process; wait until that is done, or stop it") from None
+        raise BusyError(
+            f"{busy} by another process, or another thread of this one;"
+            " wait until that is done, or stop it"
+        ) from None
     try:
         yield
     finally:

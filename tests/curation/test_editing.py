@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor
+from rejoinder.curation.erasure import erase
 from rejoinder.curation.learning import forget, learn, learn_chosen
 from rejoinder.curation.usage import usage
 from rejoinder.encoders.vectors import ContextVectors
@@ -251,3 +252,71 @@ def test_the_title_of_a_table_is_edited_in_both_places(editor, index):
     editor.edit(4, title="other")
     assert dict(index)[4].payload == {"title": "own"}
     assert added.after[4].payload["title"] == "delivery"
+
+
+QUESTIONS = (("When are you open?",), ("hours?",))
+
+
+@pytest.mark.parametrize(
+    "examples", [["When are you open?", "hours?"], [["When are you open?"], ["hours?"]], np.array(["When are you open?", "hours?"])]
+)
+def test_an_edit_reads_examples_as_building_does_and_its_change_is_undone(editor, index, examples):
+    change = editor.edit(0, examples=examples)
+    assert change.after[0].examples == dict(index)[0].examples == QUESTIONS
+    assert changes(log_of(index).database)[0] == change
+    editor.undo(change.id)
+    assert dict(index)[0] == REPLIES[0]
+
+
+def test_an_edited_payload_is_logged_as_the_index_keeps_it(editor, index):
+    change = editor.edit(0, payload={"when": ("a", np.str_("b")), 1: True}, title=np.str_("times"))
+    assert change.after[0] == dict(index)[0]
+    assert (change.after[0].payload, change.after[0].title) == ({"when": ["a", "b"], "1": True}, "times")
+    editor.undo(change.id)
+
+
+WRONG = [
+    ({"title": None}, "the title of .* is None; give a text, '' for none"),
+    ({"title": 5}, "the title of .* is 5; give a text"),
+    ({"payload": None}, "the payload of .* is None; give a mapping"),
+    ({"payload": {"a": {1}}}, "cannot be stored as JSON"),
+    ({"examples": "When open?"}, "the examples of .* are a list of questions"),
+    ({"examples": None}, "the examples of .* are a list of questions"),
+    ({"examples": [5]}, "the examples of .* are a list of questions"),
+    ({"text": None}, "the text of a reply is None; give a text"),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), [*WRONG, ({"foo": 1}, "a reply has no field 'foo'; .*text, payload, title, examples")])
+def test_a_value_of_another_type_is_refused_before_anything_is_logged(editor, index, fields, words):
+    before = index.fingerprint
+    with pytest.raises(InputError, match=words):
+        editor.edit(0, **fields)
+    assert (index.fingerprint, changes(log_of(index).database)) == (before, [])
+
+
+@pytest.mark.parametrize(("fields", "words"), WRONG)
+def test_an_added_value_of_another_type_is_refused_too(editor, index, fields, words):
+    reply = Candidate(**{"text": "x", **fields})
+    for work in (lambda: editor.add([[reply]]), lambda: index.add([reply]), lambda: index.edit({0: reply})):
+        with pytest.raises(InputError, match=words):
+            work()
+    assert changes(log_of(index).database) == []
+
+
+def test_a_change_that_cannot_be_read_stays_in_the_list_and_blocks_nothing_else(editor, index):
+    first = editor.edit(0, text="We open at ten.")
+    second = editor.edit(1, text="Refunds take six days.")
+    log = log_of(index)
+    with log.database.writing() as connection:
+        connection.execute("UPDATE change SET after = replace(after, '[\"when do you open\"]', '\"when\"') WHERE id = 1")
+    assert [(each.id, each.after) for each in changes(log.database)] == [(second.id, second.after), (first.id, {})]
+    with pytest.raises(InputError, match=r"the replies of change 1 cannot be read.*edit them instead"):
+        editor.undo(first.id)
+    recorder(index).feedback(["where is my order"], [3], chosen=3)
+    assert learn_chosen(index, log)
+    assert usage(index, log)
+    erase(index, log)
+    assert "when" not in str(log.database.rows("SELECT before, after FROM change WHERE id = 1", {}))
+    editor.undo(second.id)
+    assert dict(index)[1] == REPLIES[1]

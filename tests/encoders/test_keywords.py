@@ -145,3 +145,9 @@ def test_without_its_library_the_extra_is_named(kind, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"needs the extra .baselines.: pip install"):
         kind()
+
+
+def test_messages_may_have_roles():
+    chat = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "where is"}, {"role": "user", "content": "my card"}]
+    candidates = [["my card is here", "hello"]]
+    np.testing.assert_array_equal(BM25().score([chat], candidates), BM25().score([["where is my card"]], candidates))

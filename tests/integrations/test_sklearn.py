@@ -10,6 +10,7 @@ from rejoinder.encoders.open import open_texts
 from rejoinder.encoders.persistence import load
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
+from tests.frames import DataFrame
 from tests.intents.toy import outside_texts, toy_data
 
 pytest.importorskip("sklearn")
@@ -170,6 +171,14 @@ def test_a_pickled_copy_opens_its_encoder_again(kind, model):
         getattr(copy, use)(DATA.texts)
 
 
+def test_a_generator_is_read_once(model):
+    texts = DATA.texts[:2]
+    encoder = RejoinderEncoder(model)
+    wanted = encoder.fit(texts).transform(texts)
+    np.testing.assert_array_equal(encoder.fit_transform(text for text in texts), wanted)
+    np.testing.assert_array_equal(make_pipeline(encoder).fit_transform(iter(texts)), wanted)
+
+
 def test_what_is_wrong_is_named(model):
     encoder = RejoinderEncoder(model)
     with pytest.raises(NotFittedError):
@@ -179,6 +188,9 @@ def test_what_is_wrong_is_named(model):
         ("one text", "not one text"),
         ([["a"]], "item 0 is not a text but list"),
         ([1.0], "float"),
+        (None, "give a list of texts, .*given: None"),
+        ({"a": "b"}, r"give a list of texts, .*given: \{'a': 'b'\}"),
+        (DataFrame({"text": ["a", "b", "c"]}), r"a table with the columns \['text'\] was given; give one column"),
     ):
         for call in (encoder.fit, fitted.transform):
             with pytest.raises(InputError, match=said):

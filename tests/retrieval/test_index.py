@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rejoinder
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.vectors import ContextVectors
@@ -23,6 +24,7 @@ from rejoinder.retrieval.replies import Reply
 from tests.corpora.jobs import Watched
 from tests.encoders.conftest import saved
 from tests.encoders.small import small_model
+from tests.frames import DataFrame
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_scan import attended
 
@@ -275,7 +277,14 @@ def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path,
     (lambda index: index.search([["a"]], history="1"), "history is '1'"),
     (lambda index: index.search([["a"]], minimum_score="0.5"), "minimum_score is '0.5'; give a number"),
     (lambda index: index.search("a"), "a list of conversations"),
+    (lambda index: index.search(None), "a list of conversations.*given: None"),
+    (lambda index: index.notes("When?"), "a list of conversations.*given: 'When\\?'"),
     (lambda index: index.delete(1), "a list of positions; given: 1"),
+    (lambda index: index.add([Candidate(None)]), "the text of a reply is None; give a text"),
+    (lambda index: index.add([Candidate(["a", "b"])]), "the text of a reply is \\['a', 'b'\\]; give a text"),
+    (lambda index: index.add([Candidate("a", title=5)]), "the title of 'a' is 5; give a text, '' for none"),
+    (lambda index: index.add(DataFrame({"text": ["a"]})), "a table with the columns \\['text'\\] was given; give one column, such as df\\['text'\\]"),
+    (lambda _: rejoinder.load("convert-small").encode_responses(DataFrame({"text": ["a"]})), "a table with the columns"),
     (lambda index: index.add("Hello!"), "a list of replies, .*given: 'Hello!'"),
     (lambda index: index.add([1]), "a reply is a text or a Candidate; given: 1"),
     (lambda index: index.add([Candidate("Hi.", examples="hello")]), "the examples of 'Hi.' are a list of questions, or of lists of messages; given: 'hello'"),
@@ -291,6 +300,16 @@ def test_a_wrong_call_is_explained(index, call, reason):
     with pytest.raises(InputError, match=reason):
         call(index)
     assert [candidate.text for _, candidate in Index.open(index.store)] == before
+
+
+def test_texts_of_arrays_and_columns_are_read(encoder):
+    texts = ["We open at nine.", "We close at five."]
+    for column in (np.array(texts), (text for text in texts)):
+        built = Index.build(encoder, column)
+        built.add(np.array(["One more."]))
+        assert [candidate.text for _, candidate in built] == [*texts, "One more."]
+    built.add([Candidate(np.str_("a"), {"b": np.str_("c")}, np.str_("d"), np.array([["e", "f"]]))])
+    assert built.candidate(3) == Candidate("a", {"b": "c"}, "d", (("e", "f"),))
 
 
 def test_what_is_no_number_is_refused(tmp_path):

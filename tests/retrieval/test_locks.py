@@ -6,8 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.changes import changes
+from rejoinder.curation.editing import Editor
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.index import Index
+from tests.logs import log_of
 from tests.retrieval.conftest import HashEncoder
 
 
@@ -85,3 +89,33 @@ def test_changes_of_many_are_made_one_after_the_other(index):
         list(threads.map(change, range(20)))
     index.refresh()
     assert sorted(reply.text for _, reply in index) == sorted(["first", *(f"reply {n}" for n in range(20))])
+
+
+def test_threads_that_change_one_index_wait_for_each_other(index):
+    def change(number):
+        added = index.add([f"reply {number}", f"other {number}"])
+        index.edit({added[0]: f"edited {number}"})
+        index.delete([added[1]])
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(change, range(8)))
+    texts = sorted(reply.text for _, reply in Index.open(index.store, HashEncoder()))
+    assert texts == [*(f"edited {number}" for number in range(8)), "first"]
+
+
+def test_changes_by_threads_stand_in_the_logs_of_their_own_editors(index):
+    def change(number):
+        [made] = Editor(index, log_of(index)).add([[Candidate(f"reply {number}")]])
+        return number, made
+
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(change, range(8)))
+    for number, made in results:
+        [reply] = made.after.values()
+        assert reply.text == f"reply {number}"
+    assert len(changes(log_of(index).database)) == 8
+
+
+def test_a_copy_of_an_index_that_is_changed_is_free(index):
+    with index.store.lock():
+        assert pickle.loads(pickle.dumps(index)).candidate(0).text == "first"

@@ -72,3 +72,5 @@ def test_one_question_is_no_list_of_questions(tmp_path):
         rejoinder.Index.build(
             rejoinder.load("convert-small"), {"At noon.": "When?"}, tmp_path / "index"
         )
+    with pytest.raises(InputError, match=r"'At noon.' has None for its questions; give a list"):
+        rejoinder.Index.build(rejoinder.load("convert-small"), {"At noon.": None})

@@ -78,7 +78,7 @@ def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path, monkeypatch
         begin("the first")
     assert entered == ["the first"]
     assert refused == [
-        f"{tmp_path / 'run'} is being trained by another process; wait until that is done, or stop it"
+        f"{tmp_path / 'run'} is being trained by another process, or another thread of this one; wait until that is done, or stop it"
     ]
 
 

@@ -32,4 +32,5 @@ class Candidate:
     examples: tuple[tuple[str, ...], ...] = ()
     """Conversations that the reply answers, oldest message first; a question is one message."""
     learned: tuple[tuple[str, ...], ...] = ()
-    """More of these, out of chats in which the reply was sent; `Index.forget` takes them away."""
+    """More of these, out of chats in which the reply was sent; `curation.learning.forget`, or
+    `rejoinder learn --forget`, takes them away."""

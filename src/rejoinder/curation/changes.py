@@ -29,7 +29,7 @@ _MADE = "FROM change WHERE token IN ('', :token)"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of some replies."""
+    """A change of some replies; one whose replies cannot be read has none."""
 
     id: int
     time: float  # seconds since 1970
@@ -166,7 +166,8 @@ def _undone(log: LogDatabase, first: int, token: str) -> set[int]:
 
 def _change(row: Sequence[Any], undone: Collection[int]) -> Change:
     at, when, kind, before, after = row
-    return Change(at, when, kind, _state(before), _state(after), undone=at in undone)
+    states = _states(before, after) or ({}, {})
+    return Change(at, when, kind, *states, undone=at in undone)
 
 
 def renamed(log: LogDatabase) -> dict[str, str]:
@@ -191,16 +192,19 @@ def _renamings(change: Change) -> Iterable[tuple[str, str]]:
 
 
 def rewrite_states(connection: Connection, rewrite: Callable[[Candidate], Candidate]) -> int:
-    """Rewrite the replies of all changes; return how many changes are others now."""
+    """Rewrite the replies of all changes; return how many changes are others now.
+
+    A change whose replies cannot be read loses them: they may have what is to go.
+    """
     count = 0
     rows = connection.execute("SELECT id, before, after FROM change").fetchall()
     for number, *texts in rows:
-        states = [_state(text) for text in texts]
-        new = [
+        states = _states(*texts)
+        new: list[State] = [
             {at: None if reply is None else rewrite(reply) for at, reply in state.items()}
-            for state in states
+            for state in states or ({}, {})
         ]
-        if new != states:
+        if states is None or new != [*states]:
             count += 1
             connection.execute(
                 "UPDATE change SET before = ?, after = ? WHERE id = ?",
@@ -211,6 +215,14 @@ def rewrite_states(connection: Connection, rewrite: Callable[[Candidate], Candid
 
 def _json(state: State) -> str:
     return msgspec.json.encode(list(state.items())).decode()
+
+
+def _states(before: object, after: object) -> tuple[State, State] | None:
+    """Return the replies before and after a change; None: they are of other types."""
+    try:
+        return _state(before), _state(after)
+    except msgspec.ValidationError:
+        return None
 
 
 def _state(text: object) -> State:

@@ -13,16 +13,20 @@ from rejoinder.curation.changes import Change, ChangeKind, ChangeRow, Journal, S
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError
-from rejoinder.retrieval.encoding.batches import as_candidates
+from rejoinder.retrieval.encoding.batches import as_candidate, as_candidates, as_examples
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.turns import clean_context
+
+EDITED = ("text", "payload", "title", "examples")
+"""Fields of a reply that `Editor.edit` takes."""
 
 
 class Editor:
     """Changes an index, and writes each change to its log.
 
     A change is in the index and in the log once its method has returned, and in neither if it has
-    raised an error; see `changes`.
+    raised an error; see `changes`. A reply is read before it is changed, so one thread at a time
+    edits, merges, moves or undoes.
 
     Args:
         index: what is changed.
@@ -59,16 +63,22 @@ class Editor:
         """Change text, title, payload or examples of a reply; see `Candidate`.
 
         `examples` are all that it is to have; those that were learned stay so.
+
+        Raises:
+            InputError: there is no such reply or field, or a value is of another type.
         """
+        for name in fields:
+            if name not in EDITED:
+                raise InputError(f"a reply has no field {name!r}; give some of {', '.join(EDITED)}")
         old = self.index.candidate(position)
         if "examples" in fields:
-            wanted = dict.fromkeys(fields["examples"])
+            wanted = as_examples(old.text, fields["examples"])
             learned = tuple(each for each in old.learned if each in wanted)
             own = tuple(each for each in wanted if each not in learned)
             fields = {**fields, "examples": own, "learned": learned}
         if "title" in fields and "payload" not in fields and old.payload.get("title") == old.title:
             fields["payload"] = {**old.payload, "title": fields["title"]}  # a column of its table
-        new = replace(old, **fields)
+        new = as_candidate(replace(old, **fields))
         if not new.text.strip():
             raise InputError("a reply needs a text; retire it instead")
         return self._change("edit", {position: new})
@@ -133,13 +143,17 @@ class Editor:
         """Undo a change; the undoing is a change too.
 
         Raises:
-            InputError: there is no such change, it was undone, or one of its replies has changed
-                since.
+            InputError: there is no such change, its replies cannot be read, it was undone, or
+                one of them has changed since.
         """
         change = find_change(self._log.database, number, token=self.index.manifest.change)
         if change is None:
             raise InputError(
                 f"there is no change {number} in the log; changes are kept for a while"
+            )
+        if not change.after:
+            raise InputError(
+                f"the replies of change {number} cannot be read in the log; edit them instead"
             )
         if change.undone:
             raise InputError(f"change {number} was undone already; undo the undoing to get it back")

@@ -23,7 +23,9 @@ from rejoinder.progress import Advance
 class Ranker(Protocol):
     """Scores candidate responses for conversations."""
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
         """Score each context's own candidates; higher is better: float32 (n, m).
 
         The n lists have the same length m. They may share texts, and a list may serve several
@@ -79,8 +81,11 @@ class DualEncoder(Ranker, Protocol):
         """
         return 0.0
 
-    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray | ContextVectors:
-        """Encode conversations: float32 (n, d), or m vectors each."""
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
+        """Encode conversations: float32 (n, d), or m vectors each.
+
+        Messages may have roles; `conversations.read_contexts` returns the texts.
+        """
         ...
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
@@ -91,7 +96,9 @@ class DualEncoder(Ranker, Protocol):
         """Encode conversations as the queries that responses are scored by, with their personas."""
         return self.encode_contexts(read_contexts(contexts))
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
         """See `Ranker.score`."""
         return cosine_scores(self, contexts, candidates)
 

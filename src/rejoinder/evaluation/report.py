@@ -8,14 +8,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context, ContextPart
+from rejoinder.conversations import ContextPart, Conversation
 from rejoinder.documents import markdown_table
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError
@@ -29,6 +29,8 @@ from rejoinder.evaluation.ranking import (
 )
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.progress import Advance, silent
+
+AnyMessage = TypeVar("AnyMessage")
 
 
 @dataclass(frozen=True)
@@ -267,7 +269,7 @@ class ContextReading:
             )
         return "full" if self.messages is None else f"input + {self.messages}"
 
-    def cut(self, context: Context) -> Context:
+    def cut(self, context: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
         """Return the part of the context that is read."""
         return context if self.messages is None else context[-1 - self.messages :]
 
@@ -320,7 +322,9 @@ class _Restricted:
         self.ranker = ranker
         self.reading = reading
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
         return self.ranker.score([self.reading.cut(context) for context in contexts], candidates)
 
 

@@ -12,17 +12,17 @@ Both work in scikit-learn's pipelines and searches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.conversations import read_contexts
+from rejoinder.conversations import TEXTS, check_column, read_contexts
 from rejoinder.encoders.open import open_all
 from rejoinder.encoders.sentence import SentenceEncoder
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError, MissingExtraError, shown
 from rejoinder.intents.classifier import IntentClassifier, train_classifier
 from rejoinder.intents.data import OUT_OF_SCOPE, IntentData, TrainingTexts
 from rejoinder.intents.heads import Logistic
@@ -99,6 +99,12 @@ class RejoinderEncoder(TransformerMixin, _OfTexts):
         encoder = self._fitted()
         found = encoder.encode(_items(X, encoder))
         return unit_rows(found) if self.normalize else found
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> FloatArray:  # noqa: N803
+        """Fit and return the vectors of n texts, (n, d); a generator is read once."""
+        texts = list(X) if isinstance(X, Iterator) else X
+        vectors: FloatArray = super().fit_transform(texts, y, **fit_params)
+        return vectors
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
         """Return the names of the d columns."""
@@ -203,6 +209,9 @@ def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
     """
     if isinstance(given, str):
         raise InputError("give a list of texts, not one text")
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise InputError(f"{TEXTS}; given: {shown(given)}")
+    check_column(given)
     items = list(given)
     for number, item in enumerate(items):
         if isinstance(item, str):

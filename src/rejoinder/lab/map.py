@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.conversations import Context
+from rejoinder.conversations import Conversation
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.words.fitted import not_fitted, require_examples
@@ -110,7 +110,7 @@ class Map(DualEncoder):
         matrix = b"" if self._matrix is None else self._matrix.tobytes()
         return hashlib.sha256(self.encoder.fingerprint.encode() + matrix).hexdigest()
 
-    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> FloatArray:
         """Return x; see `encoders.protocol.DualEncoder`."""
         return unit_rows(self.encoder.encode_contexts(contexts))
 

@@ -27,7 +27,7 @@ from rejoinder.conversations import Conversation, check_number
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.engine import Engine
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 from rejoinder.progress import Advance, Track, no_track
 from rejoinder.retrieval.calibration import why_uncalibrated
 from rejoinder.retrieval.encoding.batches import as_candidates, extend, revise, rewrite
@@ -72,8 +72,12 @@ def with_questions(answers: Mapping[str, Sequence[str | Sequence[str]]]) -> list
             raise InputError(
                 f"the reply {text[:60]!r} has one text for its questions; give a list of them"
             )
-        examples = [(each,) if isinstance(each, str) else tuple(each) for each in questions]
-        replies.append(Candidate(text, examples=tuple(examples)))
+        if not isinstance(questions, Iterable):
+            raise InputError(
+                f"the reply {shown(text)} has {shown(questions)} for its questions;"
+                " give a list of them, [] for none"
+            )
+        replies.append(Candidate(text, examples=tuple(questions)))  # type: ignore[arg-type]  # read as Candidates are
     return replies
 
 
@@ -103,6 +107,9 @@ class Journal(Protocol):
 
 class Index(IndexReader):
     """Encoded replies. Make one with `Index.build` or `Index.open`.
+
+    Threads may share one: they search it at once, and their changes wait for each other. While it
+    changes or is refreshed, other threads search a `snapshot` that was taken before.
 
     >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index")  # doctest: +SKIP
     >>> index.search([["When do we meet?"]], k=1)  # doctest: +SKIP
@@ -224,16 +231,17 @@ class Index(IndexReader):
         Raises:
             InputError: there is no reply at a position, or somebody else has changed the index.
         """
-        gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
-        self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
-        self._known(restored or ())
-        new = _kept({**changes, **(restored or {})})
-        if new and (len(self) <= MOST_FITTED or self._has_first_examples(new)):
-            self._refit(new, gone)
-        elif new:
-            self._revise(new, gone)
-        elif len(gone):
-            self.delete(gone.tolist())
+        with self._threads:
+            gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
+            self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
+            self._known(restored or ())
+            new = _kept({**changes, **(restored or {})})
+            if new and (len(self) <= MOST_FITTED or self._has_first_examples(new)):
+                self._refit(new, gone)
+            elif new:
+                self._revise(new, gone)
+            elif len(gone):
+                self.delete(gone.tolist())
 
     def fit(self, changes: Mapping[int, str | Candidate] | None = None) -> None:
         """Fit the head again, to all replies as they are now, and write them anew.
@@ -242,9 +250,10 @@ class Index(IndexReader):
         index whose scores would be the same stays as it is, with a calibration that holds.
         """
         check_takes_examples(self._model())
-        self._refuse_gone(np.array(self._known(changes or ()), dtype=np.int64))
-        if changes or not self._is_fitted():
-            self._refit(_kept(changes or {}))
+        with self._threads:
+            self._refuse_gone(np.array(self._known(changes or ()), dtype=np.int64))
+            if changes or not self._is_fitted():
+                self._refit(_kept(changes or {}))
 
     def _is_fitted(self) -> bool:
         """Return whether a fit would leave the scores and the calibration as they are.
@@ -415,16 +424,17 @@ class Index(IndexReader):
 
     @contextlib.contextmanager
     def journaled(self, journal: Journal) -> Iterator[None]:
-        """Let the change that is made meanwhile be one of a journal."""
-        self._journal = journal
-        try:
-            yield
-        finally:
-            self._journal = None
+        """Let the change that is made meanwhile, by this thread, be one of a journal."""
+        with self._threads:
+            self._journal = journal
+            try:
+                yield
+            finally:
+                self._journal = None
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        with self._write_lock():
+        with self._threads, self._write_lock():
             if self._journal is not None:  # before anything is encoded: the log may refuse
                 self._journal.settle(self.manifest.change)
             self.store.sweep(self.manifest)

@@ -56,6 +56,7 @@ def encode(
     speller: Spelling = None,
 ) -> Queries:
     """Encode what a search reads of conversations."""
+    check_list(conversations, CONVERSATIONS)
     forbidden = [
         forbidden_keys(each) if options.no_repeat else frozenset[str]() for each in conversations
     ]

@@ -26,6 +26,7 @@ from rejoinder.retrieval.index_speller import IndexSpeller
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.thread_lock import ThreadLock
 from rejoinder.stores.address import store_of
 from rejoinder.stores.ann import SMALL
 from rejoinder.stores.candidates import CandidateSearch
@@ -175,6 +176,7 @@ class IndexReader(Searcher):
         self._postings: dict[Segment, Postings] = {}  # of the segments that the last one had
         self._speller = IndexSpeller()
         self._stamp: Hashable = None  # of the store when `refresh` read it
+        self._threads = ThreadLock()  # of those that change it
         self._set(manifest, segments)
 
     @classmethod

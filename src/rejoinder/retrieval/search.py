@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context, Conversation, check_count
+from rejoinder.conversations import CONVERSATIONS, Context, Conversation, check_count, check_list
 from rejoinder.corpora.schema import Candidate
 from rejoinder.documents import Described
 from rejoinder.encoders.conversation import TruncationCounter
@@ -242,6 +242,7 @@ class Searcher(Searchable, Described):
         has its typos, and `language` is "unknown" where most words are neither English nor of the
         index.
         """
+        check_list(contexts, CONVERSATIONS)
         return [read_parts(each, history, self.spelling()).message.notes() for each in contexts]
 
     def silence(

@@ -156,5 +156,5 @@ def to_line(candidate: Candidate, position: int) -> bytes:
             return _to_json(values) + b"\n"  # ten times as fast, but writes NaN as null
         values["payload"] = dict(candidate.payload)
         return json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"reply {position} cannot be stored as JSON in UTF-8: {error}") from None

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context
+from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.candidates import candidate_lists
 from rejoinder.encoders.protocol import Ranker
@@ -62,7 +62,9 @@ class BM25:
         self.k1 = k1
         self.b = b
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`.
 
         Those of the same words get the very same score.
@@ -143,7 +145,9 @@ class Hybrid:
             "recall_at_1_without_words": recalls[0],
         }
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`."""
         if self._weight is None:
             raise not_fitted("hybrid")
@@ -151,7 +155,7 @@ class Hybrid:
         return np.asarray(meaning + self._weight * matches, dtype=np.float32)
 
     def _both(
-        self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
     ) -> tuple[FloatArray, FloatArray]:
         return self.ranker.score(contexts, candidates), self.bm25.score(contexts, candidates)
 
@@ -194,7 +198,9 @@ class TfIdf:
             "buckets_used": int(np.count_nonzero(document_counts(counts))),
         }
 
-    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         queries = self._vectors([_newest(context) for context in contexts])
@@ -230,8 +236,9 @@ def word_ids(text: str, ids: dict[str, int]) -> list[int]:
     return [ids.setdefault(word, len(ids)) for word in words(text)]
 
 
-def _newest(context: Context) -> str:
-    return context[-1] if context else ""
+def _newest(context: Conversation) -> str:
+    """Return the newest message of a conversation; none of a conversation without messages."""
+    return read_contexts([context])[0][-1] if context else ""
 
 
 def document_counts(matrix: Any) -> npt.NDArray[np.int64]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import check_count
+from rejoinder.conversations import check_column, check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, has_unit_vectors
@@ -249,40 +250,78 @@ def _worker_model(model: str, fingerprint: str) -> DualEncoder:
 
 
 def as_candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
-    """Yield replies as an index keeps them: with each of their examples once, as tuples."""
+    """Yield replies as an index keeps them; see `as_candidate`.
+
+    Raises:
+        InputError: there is no list of them, or one is of another type.
+    """
     if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
         raise InputError(f"give a list of replies, texts or Candidates; given: {shown(replies)}")
-    for reply in replies:
-        if not isinstance(reply, str | Candidate):
-            raise InputError(f"a reply is a text or a Candidate; given: {shown(reply)}")
-        if isinstance(reply, str):
-            yield Candidate(reply)
-        elif reply.examples:
-            yield replace(reply, examples=_examples(reply))
-        else:
-            yield reply
+    check_column(replies)
+    return map(as_candidate, replies)
 
 
-def _examples(reply: Candidate) -> tuple[tuple[str, ...], ...]:
+def as_candidate(reply: object) -> Candidate:
+    """Return a reply as an index keeps it: plain texts, JSON types, distinct examples as tuples.
+
+    Raises:
+        InputError: it is neither a text nor a Candidate, or one of its fields is of another type.
+    """
+    if isinstance(reply, str):
+        return Candidate(str(reply))  # of a text of NumPy too
+    if not isinstance(reply, Candidate):
+        raise InputError(f"a reply is a text or a Candidate; given: {shown(reply)}")
+    if not isinstance(reply.text, str):
+        raise InputError(f"the text of a reply is {shown(reply.text)}; give a text")
+    if not isinstance(reply.title, str):
+        raise InputError(
+            f"the title of {reply.text[:60]!r} is {shown(reply.title)}; give a text, '' for none"
+        )
+    return Candidate(
+        str(reply.text),
+        _payload(reply),
+        str(reply.title),
+        as_examples(reply.text, reply.examples),
+        as_examples(reply.text, reply.learned),
+    )
+
+
+def _payload(reply: Candidate) -> Mapping[str, Any]:
+    """Return what came with a reply, of the types that reading it as JSON gives."""
+    if not isinstance(reply.payload, Mapping):
+        raise InputError(
+            f"the payload of {reply.text[:60]!r} is {shown(reply.payload)};"
+            " give a mapping, such as {'id': 1}"
+        )
+    if not reply.payload:
+        return {}
+    try:
+        payload: dict[str, Any] = json.loads(json.dumps(dict(reply.payload), allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return reply.payload  # `to_line` refuses it, with the position of the reply
+    return payload
+
+
+def as_examples(text: str, examples: object) -> tuple[tuple[str, ...], ...]:
     """Return the distinct examples of a reply; questions and lists, as JSON has them, as tuples."""
-    examples: dict[tuple[str, ...], None] = {}
-    for example in _listed(reply, reply.examples):
-        messages = (example,) if isinstance(example, str) else _listed(reply, example)
+    read: dict[tuple[str, ...], None] = {}
+    for example in _listed(text, examples):
+        messages = (example,) if isinstance(example, str) else _listed(text, example)
         if not all(isinstance(message, str) for message in messages):
-            raise _unread(reply, example)
-        examples[tuple(messages)] = None
-    return tuple(examples)
+            raise _unread(text, example)
+        read[tuple(map(str, messages))] = None
+    return tuple(read)
 
 
-def _listed(reply: Candidate, values: object) -> Sequence[Any]:
-    if not isinstance(values, list | tuple):
-        raise _unread(reply, values)
+def _listed(text: str, values: object) -> Collection[Any]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Collection):
+        raise _unread(text, values)
     return values
 
 
-def _unread(reply: Candidate, given: object) -> InputError:
+def _unread(text: str, given: object) -> InputError:
     return InputError(
-        f"the examples of {reply.text[:60]!r} are a list of questions, or of lists of messages;"
+        f"the examples of {text[:60]!r} are a list of questions, or of lists of messages;"
         f" given: {shown(given)}"
     )
 

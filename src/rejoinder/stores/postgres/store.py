@@ -311,8 +311,8 @@ class PostgresStore(Store):
                 raise
             if held is None:
                 raise BusyError(
-                    f"{self} is being written by another process; wait until that is done, or stop "
-                    "it"
+                    f"{self} is being written by another process, or another thread of this one;"
+                    " wait until that is done, or stop it"
                 )
             self._own.held = held
             try:
