@@ -201,9 +201,10 @@ class Index(IndexReader):
                 since it was opened.
         """
         with self._change():
-            chosen = np.unique(np.array(self._known(positions), dtype=np.int64))
-            self._refuse_gone(chosen)
-            manifest = self._replace_manifest(self.manifest.without(chosen))
+            before = self.manifest
+            chosen = np.unique(np.array(self._known(positions, before), dtype=np.int64))
+            self._refuse_gone(chosen, before)
+            manifest = self._replace_manifest(before.without(chosen))
             self._set(manifest, self._segments)
         return len(chosen)
 
@@ -224,9 +225,11 @@ class Index(IndexReader):
         Raises:
             InputError: there is no reply at a position, or somebody else has changed the index.
         """
-        gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
-        self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
-        self._known(restored or ())
+        manifest = self.manifest
+        gone = np.unique(np.array(self._known(deleted, manifest), dtype=np.int64))
+        changed = self._known(changes, manifest)
+        self._refuse_gone(np.array([*changed, *gone.tolist()], dtype=np.int64), manifest)
+        self._known(restored or (), manifest)
         new = _kept({**changes, **(restored or {})})
         if new and (len(self) <= MOST_FITTED or self._has_first_examples(new)):
             self._refit(new, gone)
@@ -242,7 +245,9 @@ class Index(IndexReader):
         index whose scores would be the same stays as it is, with a calibration that holds.
         """
         check_takes_examples(self._model())
-        self._refuse_gone(np.array(self._known(changes or ()), dtype=np.int64))
+        manifest = self.manifest
+        changed = np.array(self._known(changes or (), manifest), dtype=np.int64)
+        self._refuse_gone(changed, manifest)
         if changes or not self._is_fitted():
             self._refit(_kept(changes or {}))
 
@@ -382,7 +387,9 @@ class Index(IndexReader):
         vectors = self.encode_contexts(contexts)
         with self._change():
             try:
-                record = self.store.build_candidates(self._rows, vectors, recall, method, track)
+                record = self.store.build_candidates(
+                    self._state.rows, vectors, recall, method, track
+                )
                 self._replace_file(record)
             finally:
                 self._tidy_up()
