@@ -17,6 +17,7 @@ X is any of the encoders, or `FOLDER#h`, `FOLDER#r`: the encodings of a model, o
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -209,6 +210,7 @@ def as_texts(
         size=sizes.get(vectors, sum(sizes.values())),
         vectors=vectors,
         precision=precision,
+        reopen=functools.partial(as_texts, model, vectors, precision),
     )
 
 
