@@ -192,8 +192,8 @@ def _reopened(
     reopen: Callable[[], SentenceEncoder],
     fingerprint: str,
     history: int,
-    has_cache: bool,  # noqa: FBT001 (pickle gives it by position)
-    has_recent: bool,  # noqa: FBT001
+    has_cache: bool,
+    has_recent: bool,
 ) -> SentenceEncoder:
     """Return an encoder that was pickled; its caches are empty."""
     encoder = reopen()
