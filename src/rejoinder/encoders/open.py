@@ -257,7 +257,10 @@ class RankerOpener:
             return self._over(kind, encoder)
         if is_library(name):
             return self._over("sim", name)
-        ranker: Ranker = self._load(name)
+        try:
+            ranker: Ranker = self._load(name)
+        except bundled.UnknownModelError:
+            raise bundled.unknown(name, bundled.RANKERS) from None
         return ranker
 
     def _over(self, kind: str, name: str) -> Ranker:
