@@ -91,7 +91,7 @@ def measure(
                 lambda: Index.build(encoder, replies, place, progress=advance)
             )
     index = Index.open(place, encoder)
-    rows = index._rows
+    rows = index._state.rows
     if index.manifest.approximate is None:
         building["approximate"], _ = timed(
             lambda: index.approximate(recall, contexts[::2], method="hnsw", track=track)
@@ -105,7 +105,7 @@ def measure(
     direct, index = faiss.read_index(str(graph)), Index.open(place, encoder)
     record = index.manifest.approximate
     assert record is not None
-    faiss_index: Any = index._named
+    faiss_index: Any = index._state.named
     opening, _ = timed(lambda: faiss_index.file)
     parameters = faiss.SearchParametersHNSW(efSearch=record.effort)
     options = SearchOptions(k=MEASURED_AT, distinct=False)

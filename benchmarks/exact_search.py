@@ -123,12 +123,12 @@ def race(rows: FloatArray, queries: FloatArray) -> dict[str, Any]:
         record = index.approximate(
             contexts=[[str(number)] for number in range(half)], method="scan"
         )
-        making, faiss_index = time.perf_counter() - start, index._named
+        making, faiss_index = time.perf_counter() - start, index._state.named
         assert faiss_index is not None
         programs: dict[str, Callable[[FloatArray], Any]] = {
             FLAT: lambda query: flat.search(query, BEST),
-            EXACT: lambda query: search(index._rows, [query], BEST)[0][0],
-            SCAN: lambda query: faiss_index.search(index._rows, [query], BEST)[0][0],
+            EXACT: lambda query: search(index._state.rows, [query], BEST)[0][0],
+            SCAN: lambda query: faiss_index.search(index._state.rows, [query], BEST)[0][0],
         }
         taken: dict[str, list[float]] = {name: [] for name in programs}
         same = []

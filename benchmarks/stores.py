@@ -222,7 +222,7 @@ def _named(index: rejoinder.Index, contexts: Sequence[list[str]]) -> dict[str, f
     taken = []
     for vectors in index.encode_contexts(contexts):
         start = time.perf_counter()
-        graphs.search(index._rows, [vectors], BEST)
+        graphs.search(index._state.rows, [vectors], BEST)
         taken.append(1000 * (time.perf_counter() - start))
     return {"ms": statistics.median(taken)}
 

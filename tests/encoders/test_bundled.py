@@ -69,6 +69,9 @@ def test_a_name_opens_the_model_without_asking_the_hub(small, monkeypatch):
 def test_unknown_names_absent_weights_and_other_models_are_refused(home):
     with pytest.raises(InputError, match=r"no model 'huge': .*, tiny, an id"):
         rejoinder.load("huge")
+    for name in ("bm25", "sim:tiny"):
+        with pytest.raises(InputError, match=r"no model '.*tiny, an id on .*, or st:NAME of sentence-transformers$"):
+            rejoinder.load(name)
     shutil.rmtree(home / "tiny")
     with pytest.raises(InputError, match="the weights of tiny are not in this installation"):
         rejoinder.load("tiny")

@@ -62,6 +62,18 @@ def test_the_retriever_reads_an_index_and_what_was_said_before(history_model, tm
     ]
 
 
+def test_the_retriever_takes_the_same_arguments_in_an_event_loop_and_k_among_further_ones(tmp_path):
+    index = Index.build(HashEncoder(), TEXTS, tmp_path / "index")
+    retriever = RejoinderRetriever(index=index, search_kwargs={"k": 2})
+    asked = {"history": ["hello"], "where": lambda reply: reply.text != TEXTS[3]}
+    told = retriever.invoke("number 3", **asked)
+    assert len(told) == 2
+    assert asyncio.run(retriever.ainvoke("number 3", **asked)) == told
+    assert len(retriever.invoke("number 3", k=1)) == 1
+    assert len(asyncio.run(retriever.ainvoke("number 3", k=3))) == 3
+    assert len(RejoinderRetriever(index=index).invoke("number 3")) == 5
+
+
 def test_the_reranker_orders_documents(model):
     documents = [
         Document(text, id=str(place), metadata={"page": place}) for place, text in enumerate(TEXTS)

@@ -11,6 +11,7 @@ import pytest
 import rejoinder
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of
 from tests.stores import place_of
@@ -114,6 +115,20 @@ def test_intents_are_a_tool_if_there_is_a_classifier(index):
     assert answer.structured_content == {
         "labels": ["REFUND"], "out_of_scope": False, "ranking": {"REFUND": 1.0},
     }  # fmt: skip
+
+
+def test_a_text_without_an_intent_is_refused_as_blank_messages_are(index):
+    class Strict(Upper):
+        def predict(self, texts):  # noqa: ARG002
+            raise InputError("text 1 is blank")
+
+    async def classify():
+        async with Client(make_server(Index.open(index), Strict())) as client:
+            return await client.call_tool("classify_intent", {"text": " "})
+
+    answer = asyncio.run(classify())
+    assert answer.is_error
+    assert "text 1 is blank" in answer.content[0].text
 
 
 def test_what_others_add_is_found(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def found(index, queries, k=30, **options):
 
 def exact_index(index):
     opened = Index.open(index.store, index.encoder)
-    opened._named = None
+    opened._state = replace(opened._state, named=None)
     return opened
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,6 +73,24 @@ def test_fields_that_must_hold(index, where, passing):
     assert positions(index.search_vectors(vectors, SearchOptions(where=where))) == [found]
     assert index.count(where) == len(passing)
     assert {*positions(Cascade(index, ByLength()).search([["x"]], where=where))[0]} == passing
+
+
+NUMBERS = [3, 3.0, True, 1, 0, -0.0, 0.5, [3.0, "x"], 10**16, 1e16, None]
+
+
+@pytest.mark.parametrize(
+    ("value", "passing"),
+    [
+        (3, {0, 1, 7}), (3.0, {0, 1, 7}), (True, {2}), (1, {3}), (1.0, {3}), (0, {4, 5}), (-0.0, {4, 5}), (0.5, {6}),
+        (10**16, {8, 9}), (1e16, {8, 9}), (None, {10}), ([3, 1], {0, 1, 3, 7}), ([[3]], {0, 1, 7}),
+        (np.int64(3), {0, 1, 7}), (np.float32(0.5), {6}), (np.bool_(True), {2}), (np.array([3, 1]), {0, 1, 3, 7}),
+        (10**400, set()), (float("inf"), set()),
+    ],
+)  # fmt: skip
+def test_equal_numbers_are_equal_however_they_are_written(tmp_path, value, passing):
+    replies = [Candidate(f"{i}", {"price": price}) for i, price in enumerate(NUMBERS)]
+    index = Index.build(HashEncoder(), replies, tmp_path / "index")
+    assert set(positions(index.search([["x"]], 20, where={"price": value}))[0]) == passing
 
 
 @pytest.mark.parametrize(

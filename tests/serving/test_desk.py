@@ -458,6 +458,14 @@ def test_other_desks_are_told_in_json_that_is_signed(stand_in, searcher):
     assert searcher.taken[0][2:] == ("reply 0", "Tom")
 
 
+def test_null_is_nobody():
+    said = {"id": "m1", "conversation": "c/9", "author": "agent", "text": "Hi", "person": None}
+    assert Generic(SECRET).read(said).person == ""
+    assert Generic(SECRET).read({**said, "person": 0}).person == "0"
+    sent = event(1, "Hi", sender={"id": None, "type": "contact"})
+    assert Chatwoot(TOKEN).read(sent).person == ""
+
+
 def test_the_command_answers_chatwoot(tmp_path, stand_in):
     texts = {
         "We open at nine.": "When do you open?",
@@ -510,13 +518,14 @@ def test_the_example_of_the_documentation_stands_between_two_desks(stand_in, tmp
     address = f"http://127.0.0.1:{port}"
     article = {"id": 104, "body": "Where is it?", "sender": "Customer", "internal": False}
     private = {**article, "id": 105, "internal": True}
+    pictures = [{**article, "id": 106, "body": None}, {**article, "id": 107, "body": " "}]
     try:
         while True:  # until it listens
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             assert process.poll() is None
             time.sleep(0.05)
-        for values in (private, article):
+        for values in (private, *pictures, article):
             body = json.dumps({"ticket": {"id": 81}, "article": values}).encode()
             urllib.request.urlopen(f"{address}/event", body, timeout=60).read()
         path, values = Generic(SECRET).note("81", REPLIES)

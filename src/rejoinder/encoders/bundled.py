@@ -76,15 +76,19 @@ def names() -> list[str]:
     )
 
 
-def unknown(name: str | Path, others: str = "") -> InputError:
+class UnknownModelError(InputError):
+    """A name by which no model opens."""
+
+
+def unknown(name: str | Path, others: str = "") -> UnknownModelError:
     """Return the error for a name by which nothing opens.
 
-    `others` are the names that are allowed besides folders and names of models; of all rankers, if
+    `others` are the names that are allowed besides folders and names of models; of all encoders, if
     not given.
     """
-    return InputError(
+    return UnknownModelError(
         f"no model {str(name)!r}: give a model folder (RUN/model of a training run),"
-        f" {', '.join(names())}, {others or RANKERS}"
+        f" {', '.join(names())}, {others or ENCODERS}"
     )
 
 

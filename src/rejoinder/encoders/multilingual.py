@@ -72,6 +72,7 @@ def open_use() -> SentenceEncoder:
         digest=lambda: files_digest(files.iterdir()),
         size=512,
         is_multilingual=True,
+        reopen=open_use,
     )
 
 
@@ -107,6 +108,7 @@ def open_e5() -> SentenceEncoder:
         digest=digest,
         size=384,
         is_multilingual=True,
+        reopen=open_e5,
     )
 
 

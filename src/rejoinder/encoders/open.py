@@ -17,6 +17,7 @@ X is any of the encoders, or `FOLDER#h`, `FOLDER#r`: the encodings of a model, o
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -209,6 +210,7 @@ def as_texts(
         size=sizes.get(vectors, sum(sizes.values())),
         vectors=vectors,
         precision=precision,
+        reopen=functools.partial(as_texts, model, vectors, precision),
     )
 
 
@@ -255,7 +257,10 @@ class RankerOpener:
             return self._over(kind, encoder)
         if is_library(name):
             return self._over("sim", name)
-        ranker: Ranker = self._load(name)
+        try:
+            ranker: Ranker = self._load(name)
+        except bundled.UnknownModelError:
+            raise bundled.unknown(name, bundled.RANKERS) from None
         return ranker
 
     def _over(self, kind: str, name: str) -> Ranker:

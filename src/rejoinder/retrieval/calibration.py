@@ -278,7 +278,8 @@ def _check(calibration: Calibration, index: Searcher, *, after_changes: bool) ->
 
 
 def _outdated(calibration: Calibration, index: Searcher) -> str | None:
-    if calibration.index in (index.fingerprint, index.manifest.same_as):
+    manifest = index.manifest
+    if calibration.index in (manifest.fingerprint, manifest.same_as):
         return None
     return f"the calibration in {index.store} is of other replies than it has now; {_again(index)}"
 

@@ -108,8 +108,8 @@ class Journal(Protocol):
 class Index(IndexReader):
     """Encoded replies. Make one with `Index.build` or `Index.open`.
 
-    Threads may share one: they search it at once, and their changes wait for each other. While it
-    changes or is refreshed, other threads search a `snapshot` that was taken before.
+    Threads may share one: they search it at once, also beside a change, and changes wait for each
+    other.
 
     >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index")  # doctest: +SKIP
     >>> index.search([["When do we meet?"]], k=1)  # doctest: +SKIP
@@ -208,9 +208,10 @@ class Index(IndexReader):
                 since it was opened.
         """
         with self._change():
-            chosen = np.unique(np.array(self._known(positions), dtype=np.int64))
-            self._refuse_gone(chosen)
-            manifest = self._replace_manifest(self.manifest.without(chosen))
+            before = self.manifest
+            chosen = np.unique(np.array(self._known(positions, before), dtype=np.int64))
+            self._refuse_gone(chosen, before)
+            manifest = self._replace_manifest(before.without(chosen))
             self._set(manifest, self._segments)
         return len(chosen)
 
@@ -232,9 +233,11 @@ class Index(IndexReader):
             InputError: there is no reply at a position, or somebody else has changed the index.
         """
         with self._threads:
-            gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
-            self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
-            self._known(restored or ())
+            manifest = self.manifest
+            gone = np.unique(np.array(self._known(deleted, manifest), dtype=np.int64))
+            changed = self._known(changes, manifest)
+            self._refuse_gone(np.array([*changed, *gone.tolist()], dtype=np.int64), manifest)
+            self._known(restored or (), manifest)
             new = _kept({**changes, **(restored or {})})
             if new and (len(self) <= MOST_FITTED or self._has_first_examples(new)):
                 self._refit(new, gone)
@@ -251,7 +254,9 @@ class Index(IndexReader):
         """
         check_takes_examples(self._model())
         with self._threads:
-            self._refuse_gone(np.array(self._known(changes or ()), dtype=np.int64))
+            manifest = self.manifest
+            changed = np.array(self._known(changes or (), manifest), dtype=np.int64)
+            self._refuse_gone(changed, manifest)
             if changes or not self._is_fitted():
                 self._refit(_kept(changes or {}))
 
@@ -391,7 +396,9 @@ class Index(IndexReader):
         vectors = self.encode_contexts(contexts)
         with self._change():
             try:
-                record = self.store.build_candidates(self._rows, vectors, recall, method, track)
+                record = self.store.build_candidates(
+                    self._state.rows, vectors, recall, method, track
+                )
                 self._replace_file(record)
             finally:
                 self._tidy_up()

@@ -20,7 +20,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.words.word_index import Postings, WordIndex
 from rejoinder.errors import InputError, shown
-from rejoinder.retrieval.encoding.density import read_density
+from rejoinder.retrieval.encoding.density import Density, read_density
 from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.index_speller import IndexSpeller
 from rejoinder.retrieval.options import Where
@@ -46,17 +46,90 @@ _LISTED_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
-class FilteredSegments:
-    """Rows of segments that pass a filter, numbered through all segments.
+class IndexState:
+    """An index between two changes; a search reads one state of it."""
 
-    It fulfils `replies.FilteredIndex`.
+    manifest: Manifest
+    segments: list[Segment]
+    rows: list[Rows]  # of each segment, numbered through all segments; see `Segment.position`
+    named: CandidateSearch | None  # names the candidates of an approximate search
+    density: Density | None  # of the manifest's head
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        manifest: Manifest,
+        segments: list[Segment],
+        named: CandidateSearch | None = None,
+    ) -> IndexState:
+        """Return the state of a manifest and its segments.
+
+        `named` is the candidate search of the state before, which is used further if it can be.
+        """
+        gone = gone_rows(segments, read_runs(manifest.deleted))
+        is_revised = any(segment.record.revises for segment in segments)
+        end = 0
+        rows: list[Rows] = []
+        for segment, flags in zip(segments, gone, strict=True):
+            own = Rows(end, segment.count, segment, flags, segment.record.longest)
+            rows.append(replace(own, positions_of=segment.positions_of) if is_revised else own)
+            end += segment.count
+        built = manifest.approximate
+        if built is None:
+            named = None
+        elif named is None or named.record != built:
+            named = store.open_candidates(built)
+        head = manifest.head
+        # Now, since the next change may remove the head's file.
+        density = None if head is None else read_density(store, head)
+        return cls(manifest, segments, rows, named, density)
+
+    @property
+    def present(self) -> int:
+        """The number of replies."""
+        return sum(rows.present for rows in self.rows)
+
+    def place(self, position: int) -> tuple[Segment, int] | None:
+        """Return the segment of a reply's latest edition, and its row there; None: it has none."""
+        at = np.array([position])
+        found = None
+        for segment in self.segments:
+            record = segment.record
+            if not record.first <= position < record.end or (found and not record.revises):
+                continue
+            if len(rows := segment.rows_at(at)):
+                found = segment, int(rows[0])
+        return found
+
+
+@dataclass(frozen=True)
+class FilteredSegments:
+    """Rows of a state's segments that pass a filter, numbered through all segments.
+
+    It fulfils `replies.FilteredState`.
     """
 
-    segments: Sequence[Segment]
+    state: IndexState
     rows: Sequence[Rows]  # of each segment; those that do not pass are marked as deleted
     count: int  # rows that pass
     candidates: Callable[[Sequence[FloatArray], int, float], Found]  # by a scan, or those named
     word_index: Callable[[], WordIndex]  # of all rows
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments of the state."""
+        return self.state.segments
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of the state."""
+        return self.state.manifest
+
+    @property
+    def density(self) -> Density | None:
+        """The density of the state's head."""
+        return self.state.density
 
     def vectors(self, numbers: Positions) -> FloatArray:
         """Return the vectors of rows: (n, d)."""
@@ -171,13 +244,21 @@ class IndexReader(Searcher):
     ) -> None:
         self.store = store
         self.encoder = encoder
-        self._named: CandidateSearch | None = None
-        self._word_index: WordIndex | None = None
+        self._counted: tuple[IndexState, WordIndex] | None = None  # the words of a state
         self._postings: dict[Segment, Postings] = {}  # of the segments that the last one had
         self._speller = IndexSpeller()
         self._stamp: Hashable = None  # of the store when `refresh` read it
         self._threads = ThreadLock()  # of those that change it
-        self._set(manifest, segments)
+        self._state = IndexState.of(store, manifest, segments)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of the index as it is now."""
+        return self._state.manifest
+
+    @property
+    def _segments(self) -> list[Segment]:
+        return self._state.segments
 
     @classmethod
     def open(
@@ -218,8 +299,8 @@ class IndexReader(Searcher):
 
         Only what is new is opened.
 
-        Where nothing has changed this takes microseconds. No search may run meanwhile in another
-        thread.
+        Where nothing has changed this takes microseconds. Searches may run meanwhile in other
+        threads, changes may not.
 
         Raises:
             InputError: the index was built again with another model, or is damaged; this one stays
@@ -236,7 +317,7 @@ class IndexReader(Searcher):
         return changed
 
     def __len__(self) -> int:
-        return sum(rows.present for rows in self._rows)
+        return self._state.present
 
     def candidates(
         self, first: int = 0, *, deleted: bool = False
@@ -247,16 +328,18 @@ class IndexReader(Searcher):
         long as the files hold them.
         """
         check_count("first", first, 0)
+        state = self._state
         places = [
             _places(segment, rows.gone == deleted, first)
-            for segment, rows in zip(self._segments, self._rows, strict=True)
+            for segment, rows in zip(state.segments, state.rows, strict=True)
         ]
         for position, segment, row in heapq.merge(*places, key=operator.itemgetter(0)):
             yield position, segment.candidate(row)
 
     def snapshot(self) -> IndexReader:
         """Return the index as it is now: what `refresh` and changes do does not reach it."""
-        return IndexReader(self.store, self.manifest, self._segments, self.encoder)
+        state = self._state
+        return IndexReader(self.store, state.manifest, state.segments, self.encoder)
 
     def candidate(self, position: int, *, deleted: bool = False) -> Candidate:
         """Return the reply at a position.
@@ -268,10 +351,11 @@ class IndexReader(Searcher):
         Raises:
             InputError: there is none, or it was deleted.
         """
-        known = np.array(self._known([position]), dtype=np.int64)
-        place = self._place(position)
+        state = self._state
+        known = np.array(self._known([position], state.manifest), dtype=np.int64)
+        place = state.place(position)
         if place is None or not deleted:
-            self._refuse_gone(known)
+            self._refuse_gone(known, state.manifest)
         assert place is not None
         segment, row = place
         return segment.candidate(row)
@@ -281,10 +365,11 @@ class IndexReader(Searcher):
 
         `of_texts`: the encodings of their texts alone.
         """
-        known = self._known(positions)
-        self._refuse_gone(np.array(known, dtype=np.int64))
-        rows = [self._row(position, responses=of_texts) for position in known]
-        return np.stack(rows) if rows else np.zeros((0, self.manifest.size), np.float32)
+        state = self._state
+        known = self._known(positions, state.manifest)
+        self._refuse_gone(np.array(known, dtype=np.int64), state.manifest)
+        rows = [_row(state, position, responses=of_texts) for position in known]
+        return np.stack(rows) if rows else np.zeros((0, state.manifest.size), np.float32)
 
     @property
     def model(self) -> DualEncoder:
@@ -293,63 +378,45 @@ class IndexReader(Searcher):
 
     def facts(self) -> Mapping[str, object]:
         """Return what the index is shown by."""
-        manifest = self.manifest
+        state = self._state
+        manifest = state.manifest
         model = manifest.model.name or manifest.model.fingerprint[:12]
         kind = "folder" if isinstance(self.store, FolderStore) else "database"
         return {
             kind: str(self.store),
-            "replies": len(self),
+            "replies": state.present,
             "size": manifest.size,
             "model": model,
         }
 
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
-        """Take over a manifest and its segments, at one instant for who reads."""
-        gone = gone_rows(segments, read_runs(manifest.deleted))
-        is_revised = any(segment.record.revises for segment in segments)
-        end = 0
-        rows: list[Rows] = []  # numbered through; see `Segment.position`
-        for segment, flags in zip(segments, gone, strict=True):
-            own = Rows(end, segment.count, segment, flags, segment.record.longest)
-            rows.append(replace(own, positions_of=segment.positions_of) if is_revised else own)
-            end += segment.count
-        built = manifest.approximate
-        if built is None:
-            self._named = None
-        elif self._named is None or self._named.record != built:
-            self._named = self.store.open_candidates(built)
-        self._segments = segments
-        self._rows = rows
-        self._word_index = None
-        self.manifest = manifest  # last: whoever sees another manifest finds its segments
+        """Take over a manifest and its segments; a search that runs stays with the state before."""
+        self._state = IndexState.of(self.store, manifest, segments, self._state.named)
 
     def _filter(self, where: Where | None) -> FilteredSegments:
-        rows = self._rows if where is None else self._passing_rows(where)
-        find = search if self._named is None else self._named.search
+        state = self._state
+        rows = state.rows if where is None else self._passing_rows(state, where)
+        find = search if state.named is None else state.named.search
         count = sum(own.present for own in rows)
-        return FilteredSegments(self._segments, rows, count, partial(find, rows), self._words)
+        return FilteredSegments(
+            state, rows, count, partial(find, rows), partial(self._words, state)
+        )
 
-    def _passing_rows(self, where: Where) -> list[Rows]:
-        """Return the rows of which those that do not pass are marked as deleted."""
-        gone = [rows.gone for rows in self._rows]
+    def _passing_rows(self, state: IndexState, where: Where) -> list[Rows]:
+        """Return the rows of a state of which those that do not pass are marked as deleted."""
+        gone = [rows.gone for rows in state.rows]
         conditions: list[tuple[str, set[str]]] | None = None
         if callable(where):
-            for i, segment in enumerate(self._segments):
+            for i, segment in enumerate(state.segments):
                 gone[i] = np.array(
                     [out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])]
                 )
         elif isinstance(where, Mapping):
             conditions = [(name, texts_of(name, value)) for name, value in where.items()]
             for name, texts in conditions:
-                having = [segment.having(name, texts) for segment in self._segments]
-                if self._segments and all(flags is None for flags in having):
-                    fields = sorted({field for _, candidate in self for field in candidate.payload})
-                    known = (
-                        f"the fields are {', '.join(fields)[:300]}"
-                        if fields
-                        else "none has a payload"
-                    )
-                    raise InputError(f"{self.store}: no reply has a field {name!r}; {known}")
+                having = [segment.having(name, texts) for segment in state.segments]
+                if state.segments and all(flags is None for flags in having):
+                    raise self._unknown_field(name)
                 gone = [
                     out | (True if flags is None else ~flags)
                     for out, flags in zip(gone, having, strict=True)
@@ -361,59 +428,57 @@ class IndexReader(Searcher):
             )
         return [
             replace(rows, deleted=out, conditions=conditions, gone_before=rows.deleted)
-            for rows, out in zip(self._rows, gone, strict=True)
+            for rows, out in zip(state.rows, gone, strict=True)
         ]
 
-    def _words(self) -> WordIndex:
-        """Return the words of all replies, counted over those that are there."""
-        if self._word_index is None:
+    def _unknown_field(self, name: str) -> InputError:
+        fields = sorted({field for _, candidate in self for field in candidate.payload})
+        known = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
+        return InputError(f"{self.store}: no reply has a field {name!r}; {known}")
+
+    def _words(self, state: IndexState) -> WordIndex:
+        """Return the words of all replies of a state, counted over those that are there."""
+        counted = self._counted
+        if counted is None or counted[0] is not state:
             known = self._postings
-            self._postings = {
+            postings = {
                 segment: known.get(segment) or Postings(line.text for line in segment.lines())
-                for segment in self._segments
+                for segment in state.segments
             }
-            gone = [rows.deleted for rows in self._rows]
-            self._word_index = WordIndex(list(zip(self._postings.values(), gone, strict=True)))
-        return self._word_index
+            gone = [rows.deleted for rows in state.rows]
+            counted = state, WordIndex(list(zip(postings.values(), gone, strict=True)))
+            self._postings = postings
+            self._counted = counted
+        return counted[1]
 
     def _make_speller(self) -> Speller:
         """Return what corrects messages, by the words of the replies, titles and examples."""
-        return self._speller.of(self.manifest, self._segments, self._rows)
+        state = self._state
+        return self._speller.of(state.manifest, state.segments, state.rows)
 
-    def _known(self, positions: Iterable[int]) -> list[int]:
-        """Return positions as a list; one that no reply ever had is an InputError."""
+    def _known(self, positions: Iterable[int], manifest: Manifest) -> list[int]:
+        """Return positions as a list; one that no reply of a manifest had is an InputError."""
         if not isinstance(positions, Iterable):
             raise InputError(f"give a list of positions; given: {shown(positions)}")
         known = list(positions)
         for position in known:
             check_count("a position", position, 0)
-            if position >= self.manifest.end:
-                last = self.manifest.end - 1
+            if position >= manifest.end:
+                last = manifest.end - 1
                 raise InputError(
                     f"{self.store} has no reply {position}; its positions go from 0 to {last}"
                 )
         return known
 
-    def _refuse_gone(self, positions: Positions) -> None:
-        if len(gone := positions[are_in(positions, self.manifest.gone)]):
+    def _refuse_gone(self, positions: Positions, manifest: Manifest) -> None:
+        if len(gone := positions[are_in(positions, manifest.gone)]):
             raise InputError(f"reply {gone[0]} of {self.store} was deleted before")
 
-    def _row(self, position: int, *, responses: bool = False) -> FloatArray:
-        """Return the vector of the reply at a position, or the encoding of its text."""
-        place = self._place(position)
-        assert place is not None
-        segment, row = place
-        rows = np.array([row])
-        return np.asarray((segment.responses_of if responses else segment.vectors_of)(rows)[0])
 
-    def _place(self, position: int) -> tuple[Segment, int] | None:
-        """Return the segment of a reply's latest edition, and its row there; None: it has none."""
-        at = np.array([position])
-        found = None
-        for segment in self._segments:
-            record = segment.record
-            if not record.first <= position < record.end or (found and not record.revises):
-                continue
-            if len(rows := segment.rows_at(at)):
-                found = segment, int(rows[0])
-        return found
+def _row(state: IndexState, position: int, *, responses: bool) -> FloatArray:
+    """Return the vector, (d,), of the reply at a position, or the encoding of its text."""
+    place = state.place(position)
+    assert place is not None
+    segment, row = place
+    rows = np.array([row])
+    return np.asarray((segment.responses_of if responses else segment.vectors_of)(rows)[0])

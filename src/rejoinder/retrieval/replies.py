@@ -19,9 +19,11 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.words.word_index import WordIndex
 from rejoinder.retrieval.encoding import templates
+from rejoinder.retrieval.encoding.density import Density
 from rejoinder.retrieval.encoding.scoring import encode_conversations
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import Queries
+from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Flags, Found, Scores, exact_scores
 
@@ -121,6 +123,18 @@ class FilteredIndex(Protocol):
 
     def words(self) -> tuple[WordIndex, Flags]:
         """Return the words of all replies, (n,), and which of these pass."""
+
+
+class FilteredState(FilteredIndex, Protocol):
+    """The replies that pass a filter in one state of an index, whatever changes the index."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of the state."""
+
+    @property
+    def density(self) -> Density | None:
+        """The density of the manifest's head."""
 
 
 def postprocess(

@@ -26,12 +26,11 @@ from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.chooser import Chooser, read_said
 from rejoinder.retrieval.closings import Closings, closings_of, may_be_closing
-from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.familiarity import Familiarity
 from rejoinder.retrieval.opposites import is_denied
 from rejoinder.retrieval.options import ANY_SCORE, RERANKED, SearchOptions, Silence, Where
 from rejoinder.retrieval.queries import Queries, encode, make_queries, read_conversations_in_parts
-from rejoinder.retrieval.replies import FilteredIndex, Reply, explain
+from rejoinder.retrieval.replies import FilteredIndex, FilteredState, Reply, explain
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_model
@@ -91,7 +90,11 @@ class Searcher(Searchable, Described):
 
     store: Store
     encoder: DualEncoder | None
-    manifest: Manifest
+
+    @property
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The manifest of the index as it is now."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -104,8 +107,8 @@ class Searcher(Searchable, Described):
         """Yield positions, from `first` on, and their replies."""
 
     @abstractmethod
-    def _filter(self, where: Where | None) -> FilteredIndex:
-        """Return the replies that pass."""
+    def _filter(self, where: Where | None) -> FilteredState:
+        """Return the replies that pass, of the index as it is now."""
 
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
         """Find the best replies to each context; see `search`."""
@@ -155,18 +158,18 @@ class Searcher(Searchable, Described):
                 "an index alone has no slow ranker and no calibration; "
                 "take Cascade or CalibratedIndex"
             )
-        if options.minimum_score is None and self.manifest.head is not None:
-            options = replace(options, minimum_score=self.manifest.head.minimum_score)
-        familiarity = self._familiarity(queries)
+        filtered = self._filter(options.where)  # all that follows reads this one state
+        if options.minimum_score is None and filtered.manifest.head is not None:
+            options = replace(options, minimum_score=filtered.manifest.head.minimum_score)
+        familiarity = self._familiarity(queries, filtered)
         first = options
         if familiarity and options.minimum_score is not None:
             lowest = options.minimum_score - familiarity.largest_change
             first = replace(options, minimum_score=lowest)
-        filtered = self._filter(options.where)
         replies: list[list[Reply]] = [[] for _ in queries.rows]
         if not filtered.count:
             return replies
-        self._check_size(queries)
+        self._check_size(queries, filtered.manifest)
         chooser = Chooser(
             queries=queries,
             filtered=filtered,
@@ -175,7 +178,7 @@ class Searcher(Searchable, Described):
             closings=self._closings,
             keeps_opposites=keeps_opposites,
         )
-        wanted = self._first_count(options)
+        wanted = _first_count(options, filtered.manifest)
         left = list(range(len(replies)))  # contexts that have too few replies so far
         while left:
             rows = [row for i in left for row in queries.rows[i]]
@@ -193,26 +196,18 @@ class Searcher(Searchable, Described):
             left = short
             wanted *= 4
         if options.why:
-            return explain(self._model(), queries, replies, plain=self.manifest.plain)
+            return explain(self._model(), queries, replies, plain=filtered.manifest.plain)
         return replies
 
-    def _first_count(self, options: SearchOptions) -> int:
-        """Return how many candidates are asked for first.
-
-        A scan reads all vectors, so one shall do: some candidates are near-duplicates.
-        """
-        spare = 0 if self.manifest.approximate else options.pool // 2
-        return options.pool + spare
-
-    def _familiarity(self, queries: Queries) -> Familiarity | None:
+    def _familiarity(self, queries: Queries, filtered: FilteredState) -> Familiarity | None:
         """Return what scores change by; words count where those of the messages are known."""
-        head = self.manifest.head
+        head = filtered.manifest.head
         if head is None:
             return None
         encoder: Any = self.encoder
         return Familiarity(
             head.word_weight if queries.inputs else 0.0,
-            read_density(self.store, head),
+            filtered.density,
             head.density_end,
             reads_english_alone=isinstance(encoder, TruncationCounter),
         )
@@ -264,8 +259,9 @@ class Searcher(Searchable, Described):
         queries = encode(self._model(), [context], nearest, self.spelling())
         [replies] = self._find(queries, nearest, keeps_opposites=True)
         lowest = given.minimum_score
-        if lowest is None and self.manifest.head is not None:
-            lowest = self.manifest.head.minimum_score
+        head = self.manifest.head
+        if lowest is None and head is not None:
+            lowest = head.minimum_score
         lowest = ANY_SCORE if lowest is None else lowest
         said = read_said(queries, 0, self._closings)
         return "denied" if is_denied(replies, said, lowest) else None
@@ -275,7 +271,7 @@ class Searcher(Searchable, Described):
         encoder = self._model()
         vectors = encode_queries(encoder, [read_parts(each, None).context for each in contexts])
         queries = make_queries(vectors, inputs=(), forbidden=None, unit=encoder.unit_length)
-        self._check_size(queries)
+        self._check_size(queries, self.manifest)
         return queries.vectors
 
     def spelling(self) -> Spelling:
@@ -302,12 +298,12 @@ class Searcher(Searchable, Described):
         assert self.encoder is not None
         return self.encoder
 
-    def _check_size(self, queries: Queries) -> None:
+    def _check_size(self, queries: Queries, manifest: Manifest) -> None:
         for vectors in queries.vectors:
-            if vectors.shape[1] != self.manifest.size:
+            if vectors.shape[1] != manifest.size:
                 raise InputError(
                     f"queries of size {vectors.shape[1]}; "
-                    f"the vectors of {self.store} have {self.manifest.size}"
+                    f"the vectors of {self.store} have {manifest.size}"
                 )
 
     @contextlib.contextmanager
@@ -319,6 +315,15 @@ class Searcher(Searchable, Described):
                     f"{self.store} was changed by somebody else since it was opened; open it again"
                 )
             yield
+
+
+def _first_count(options: SearchOptions, manifest: Manifest) -> int:
+    """Return how many candidates are asked for first.
+
+    A scan reads all vectors, so one shall do: some candidates are near-duplicates.
+    """
+    spare = 0 if manifest.approximate else options.pool // 2
+    return options.pool + spare
 
 
 def find_candidates(

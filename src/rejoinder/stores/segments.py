@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -44,11 +45,32 @@ def texts_of(name: str, value: object) -> set[str]:
         value if isinstance(value, Collection) and not isinstance(value, str | Mapping) else [value]
     )
     try:
-        return {text for each in values for text in value_texts(each)}
+        return {text for each in values for text in _wanted_texts(each)}
     except TypeError as error:
         raise InputError(
             f"where {name!r}: {error}; values are of JSON types, as those of payloads are"
         ) from None
+
+
+def _wanted_texts(value: object) -> Iterator[str]:
+    """Yield the texts of a value that a filter wants; of a number those of all its equals.
+
+    A payload's 3 is found by 3.0, and its 3.0 by 3; true is no number.
+    """
+    for each in _values(value):
+        plain: object = each.item() if isinstance(each, np.generic) else each
+        yield _text(plain)
+        if isinstance(plain, int | float) and not isinstance(plain, bool):
+            yield from _equal_texts(plain)
+
+
+def _equal_texts(number: float) -> Iterator[str]:
+    """Yield how JSON may write a whole number: as an integer and as a float; nothing of others."""
+    if number == 0:
+        yield "-0.0"
+    with contextlib.suppress(OverflowError, ValueError):  # inf and nan, and what no float can be
+        if int(number) == number == float(number):
+            yield from (_text(int(number)), _text(float(number)))
 
 
 def value_texts(value: object) -> list[str]:
@@ -56,10 +78,16 @@ def value_texts(value: object) -> list[str]:
 
     A list has those of its items.
     """
-    values = value if isinstance(value, list) and value else [value]
-    return [
-        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values
-    ]
+    return [_text(each) for each in _values(value)]
+
+
+def _values(value: object) -> list[object]:
+    """Return the items of a list, or the value itself."""
+    return value if isinstance(value, list) and value else [value]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class Segment(ABC):

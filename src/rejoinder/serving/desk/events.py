@@ -32,7 +32,7 @@ class Event(NamedTuple):
     conversation: str
     author: Literal["customer", "agent"]
     text: str
-    person: str  # who wrote it, as the desk names them
+    person: str  # who wrote it, as the desk names them; "" where it names nobody
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Chatwoot:
             conversation=f"{account}/{conversation}",
             author="customer" if kind == "incoming" else "agent",
             text=text[:MOST_LETTERS],
-            person=str(person.get("id", ""))[:LONGEST_ID],
+            person=_name(person.get("id")),
         )
 
     def note(self, conversation: str, replies: Sequence[Reply]) -> tuple[str, dict[str, Any]]:
@@ -106,7 +106,7 @@ class Generic:
             conversation=values["conversation"],
             author="customer" if author == "customer" else "agent",
             text=values["text"][:MOST_LETTERS],
-            person=str(payload.get("person", ""))[:LONGEST_ID],
+            person=_name(payload.get("person")),
         )
 
     def note(self, conversation: str, replies: Sequence[Reply]) -> tuple[str, dict[str, Any]]:
@@ -127,6 +127,11 @@ class Generic:
 
 
 Desk: TypeAlias = Chatwoot | Generic
+
+
+def _name(value: object) -> str:
+    """Return the name of a person; "" of null and of what is missing."""
+    return "" if value is None else str(value)[:LONGEST_ID]
 
 
 def _whole(payload: Mapping[str, Any], *names: str) -> int:

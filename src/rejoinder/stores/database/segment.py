@@ -125,8 +125,8 @@ class DatabaseSegment(Segment):
     def remember(self, found: Mapping[int, StoredRow]) -> None:
         """Keep some rows that a search has read."""
         for row, stored in found.items():
+            self._rows.pop(row, None)  # to the end; another thread may have taken it out
             self._rows[row] = stored
-            self._rows.move_to_end(row)
         while len(self._rows) > max(REMEMBERED, len(found)):
             self._rows.popitem(last=False)
 
@@ -167,7 +167,8 @@ class DatabaseSegment(Segment):
                 )
 
     def _fetched(self, rows: Sequence[int]) -> list[StoredRow]:
-        known = {row: self._rows[row] for row in rows if row in self._rows}
+        remembered = {row: self._rows.get(row) for row in rows}  # another thread may take some out
+        known = {row: stored for row, stored in remembered.items() if stored is not None}
         if missing := [row for row in rows if row not in known]:
             read = self._fetch(missing)
             known.update(read)
