@@ -201,7 +201,8 @@ def test_a_server_that_searches_in_memory_is_ready_without_its_database(
     client, answers, monkeypatch, approximate, status
 ):
     monkeypatch.setattr(answers.index.store, "check", fail(UnreachableError("it does not answer")))
-    monkeypatch.setattr(answers.index, "manifest", replace(answers.index.manifest, approximate=approximate))
+    state = answers.index._state
+    monkeypatch.setattr(answers.index, "_state", replace(state, manifest=replace(state.manifest, approximate=approximate)))
     ready = client().get("/ready")
     assert ready.status_code == status
     assert "it does not answer" in ready.json()["reason"]
