@@ -171,7 +171,6 @@ def test_an_index_that_is_fitted_to_its_examples_stays_with_its_calibration(tmp_
     assert not learn(index, log_of(index)).is_fitted
     assert Index.open(index.store, WordEncoder()).manifest == before
     assert read_calibration(index) == calibration_of(index)
-    assert [path.name for path in index.store.folder.glob("segment-*")] == [before.segments[0].name]
 
 
 def test_a_calibration_of_other_replies_is_renewed_or_removed(tmp_path):
