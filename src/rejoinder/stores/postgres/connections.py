@@ -93,6 +93,9 @@ class Connections:
         self.address = address
         self._idle = _idle.setdefault(address.connection, _Idle())
 
+    def __reduce__(self) -> tuple[type[Connections], tuple[Address]]:
+        return type(self), (self.address,)
+
     @contextlib.contextmanager
     def connected(self) -> Iterator[psycopg.Connection[Any]]:
         """Yield a connection in autocommit mode, which no other thread has meanwhile."""
