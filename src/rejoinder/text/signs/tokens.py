@@ -26,7 +26,7 @@ _PHRASES = (
     (search_pattern(r"\b(?:go|goes) through\b"), "succeed"),
     (search_pattern(r"\bgoing through\b"), "succeeding"),
     (search_pattern(r"\bdid (?:really |actually |finally )?get\b"), "got"),
-    (search_pattern(r"\bset(ting)?(?: |-)?up\b"), r"enable"),
+    (search_pattern(r"\bset(?:ting)?[ -]?up\b"), "enable"),
     (search_pattern(r"\b(?:turned|shown|showed) up\b(?! (?:the|my|our)\b)"), "arrived"),
     (search_pattern(r"\b(?:turn|show)(s|ing)? up\b(?! (?:the|my|our)\b)"), r"arrive\1"),
 )
