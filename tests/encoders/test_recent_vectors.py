@@ -124,3 +124,14 @@ def test_a_server_reads_only_the_new_messages_of_a_chat(server, monkeypatch):
     plain = answers.open_encoder(str(server.encoder.name))
     [expected] = rejoinder.Index.open(server.index.store, plain).search([CHAT])
     assert [reply["text"] for reply in answer["replies"]] == [reply.text for reply in expected]
+
+
+def test_a_server_has_made_what_typos_and_closings_need_before_its_first_request(server, monkeypatch):
+    def fail(*_):
+        pytest.fail("made while a request waits")
+
+    monkeypatch.setattr("rejoinder.retrieval.closings._measure", fail)
+    monkeypatch.setattr("rejoinder.text.spelling.WordList", fail)
+    typo, closing = server.replies([Question(["they slepe"]), Question(["it is fixed now, thanks"])])
+    assert typo["notes"]["corrected"]
+    assert closing["replies"]

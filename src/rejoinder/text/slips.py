@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 SWAP_COST = 0.65  # of letters in the wrong order, a doubled letter, a double one written once
 NEAR_COST = 0.85  # of a letter that is missing, or is a neighbour on the keyboard
@@ -33,15 +32,6 @@ def slip_cost(word: str, near: str) -> float:
         return first + (NEAR_COST if not end and written in SPACE_KEYS else OTHER_COST)
     is_near = not written or any(pair in KEYS for pair in (written + meant, meant + written))
     return first + (NEAR_COST if is_near else OTHER_COST)
-
-
-def within(word: str, choices: Sequence[str], slips: int) -> list[tuple[str, int]]:
-    """Return the words that are at most so many slips away, and how many."""
-    from rapidfuzz import process
-    from rapidfuzz.distance import OSA
-
-    found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=slips, limit=None)
-    return [(near, distance) for near, distance, _ in found]
 
 
 def _common_start(one: str, other: str) -> int:

@@ -26,7 +26,6 @@ from rejoinder.text.slips import (
     SWAP_COST,
     TWO_COST,
     slip_cost,
-    within,
 )
 from rejoinder.text.word_forms import (
     LEAST_STEM,
@@ -36,6 +35,7 @@ from rejoinder.text.word_forms import (
     triples_of_letters,
     without_prefix,
 )
+from rejoinder.text.word_list import WordList
 
 LEAST_PARTED = 2  # letters of each of two words without a blank between them
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
@@ -238,6 +238,10 @@ class Speller:
         forms = itertools.chain.from_iterable(map(_english_forms, own))
         return dict.fromkeys(forms, 1) | own
 
+    @functools.cached_property
+    def _choice_list(self) -> WordList:
+        return WordList(self._choices)
+
     def _is_strange(self, word: str) -> bool:
         if word in self._own:
             return False
@@ -335,7 +339,7 @@ class Speller:
     def _own_costs(self, word: str, is_word: bool) -> Iterator[tuple[float, str]]:
         """Yield the words of the index that may have been meant, each behind its cost."""
         slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_word else 1
-        for near, distance in within(word, list(self._choices), slips):
+        for near, distance in self._choice_list.within(word, slips):
             cost = slip_cost(word, near)
             is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
             if is_word and not (is_alike and cost <= NEAR_COST):
@@ -373,7 +377,7 @@ def _english_costs(
     word: str, most_rank: int, slips: int, most_cost: Callable[[str], float]
 ) -> Iterator[tuple[float, str]]:
     """Yield the near English words up to a rank that cost at most what they may."""
-    for near, _ in within(word, _english_words(most_rank), slips):
+    for near, _ in _english_words(most_rank).within(word, slips):
         cost = slip_cost(word, near)
         if cost <= most_cost(near):
             unlikely = UNLIKELY_COST if cost > NEAR_COST else 0.0
@@ -384,7 +388,7 @@ def _english_costs(
 def _triples() -> frozenset[str]:
     """Return the letters that follow each other, or begin or end a word, in common words."""
     return frozenset(
-        triple for word in _english_words(COMMON) for triple in triples_of_letters(word)
+        triple for word in _english_words(COMMON).words for triple in triples_of_letters(word)
     )
 
 
@@ -470,9 +474,9 @@ def other_languages() -> frozenset[str]:
 
 
 @functools.cache
-def _english_words(most_rank: int) -> tuple[str, ...]:
+def _english_words(most_rank: int) -> WordList:
     """Return the English words up to a rank that may have been meant."""
-    return tuple(
+    return WordList(
         word for word, rank in english().items() if rank < most_rank and len(word) >= LEAST_LETTERS
     )
 

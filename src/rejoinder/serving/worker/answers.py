@@ -52,6 +52,13 @@ if TYPE_CHECKING:
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0
 
+FIRST_CONVERSATIONS = (
+    ("Hello!", "How are you?"),
+    ("I forgto my pasword",),
+    ("Found it, thank you!",),
+)
+"""What a server answers before it takes requests: much is made once, for typos and closings too."""
+
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 T = TypeVar("T")
@@ -482,7 +489,7 @@ def open_answers(sources: Sources) -> Answers:
         classifier=None if sources.intents is None else open_classifier(sources.intents),
     )
     try:
-        answers.index.search([["Hello!", "How are you?"]], 1)
+        answers.index.search(FIRST_CONVERSATIONS, 1)
         if sources.calibrated:
             answers.calibrated()
         encoder.encode_responses(["Hello!"])
