@@ -52,8 +52,8 @@ def onnx_card(manifest: Mapping[str, Any], *, with_int8: bool = False) -> str:
         )
     lines += [
         "- onnx.json: the maximum length in tokens, all counted; the part of a longer message that"
-        " is left out (`cut`:\n  with `middle` the first and the last half of the tokens stay); the id"
-        " of the padding; how many earlier\n  messages are read.\n",
+        " is left out (`cut`:\n  with `middle` the first and the last half of the tokens stay); the"
+        " id of the padding; how many earlier\n  messages are read.\n",
         f"- vocabulary.json: {_VOCABULARIES[manifest['tokenizer']]}.\n\n",
         _steps(manifest),
         "A response's score is the dot product of its vector and the conversation's.\n",
