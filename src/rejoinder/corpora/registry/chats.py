@@ -26,6 +26,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.progress import counted
 from rejoinder.settings import documented
 
 AGENT = "agent"
@@ -105,7 +106,7 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
                 agents[message.author] = None
     names = _names(list(agents)) if agents else "none"
     shown = "redacted" if settings.redact else names
-    reading.notes.append(f"{path}: {form.title}, {count:,} chats, agent: {shown}")
+    reading.notes.append(f"{path}: {form.title}, {counted(count, 'chat')}, agent: {shown}")
     reading.notes += markup.notes()
 
 
