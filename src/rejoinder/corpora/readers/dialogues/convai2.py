@@ -87,8 +87,6 @@ def draw_candidates(
         if first != example.thread:
             threads[example.response] = None  # in several threads: in another one
     pool = list(threads.items())
-    for example in held:
-        yield example if example.candidates else _with_candidates(example, pool, path, settings)
     if any(not example.candidates for example in held):
         drawn = (
             f"{settings.draw} for each example were drawn from its other dialogues "
@@ -96,6 +94,8 @@ def draw_candidates(
         )
         advice = "so figures do not compare with published ones"
         reading.notes.append(f"{path}: no candidates in the file; {drawn}, {advice}")
+    for example in held:
+        yield example if example.candidates else _with_candidates(example, pool, path, settings)
 
 
 def _with_candidates(
