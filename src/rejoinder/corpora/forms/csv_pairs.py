@@ -62,7 +62,7 @@ def read_csv(
         if len(row) != len(columns):
             raise BadRecordError(
                 f"{len(row)} columns instead of {len(columns)}; "
-                "put texts with commas in double quotes"
+                "put texts that contain the delimiter in double quotes"
             )
         cells = dict(zip(columns, row, strict=True))
         reason = left_out(cells) if left_out is not None else ""
