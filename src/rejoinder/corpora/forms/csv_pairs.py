@@ -55,6 +55,7 @@ def read_csv(
     reading = reading or Reading()
     settings = settings or OwnSettings()
     source = strip_compression(path).stem
+    stem = reading.stem(path)
     threads = Threads()
     columns = ["context", "response"]
 
@@ -74,7 +75,7 @@ def read_csv(
             for name, cell in cells.items()
             if name in _COLUMNS or EARLIER_CONTEXT.fullmatch(name)
         }
-        return record_examples(record, f"{source}:{number}", source, reading, threads)
+        return record_examples(record, f"{stem}:{number}", source, reading, threads)
 
     rows = csv_rows(path, reading)
     for number, row in itertools.islice(rows, 1):

@@ -86,11 +86,12 @@ def read_jsonl(
     reading = reading or Reading()
     settings = settings or ChatSettings()
     source = strip_compression(path).stem
+    stem = reading.stem(path)
     threads = Threads()
 
     def parse(number: int, line: str) -> Sequence[Example]:
         record = parse_object(line)
-        name = f"{source}:{number}"
+        name = f"{stem}:{number}"
         return record_examples(record, name, source, reading, threads, settings.responds)
 
     return settings.finish(parse_lines(path, reading, parse), reading)

@@ -17,7 +17,7 @@ from rejoinder.corpora.dialogues import dialogue_examples
 from rejoinder.corpora.forms.formats import OwnSettings
 from rejoinder.corpora.forms.tables import fold, parse_choice
 from rejoinder.corpora.limits import MAX_NAME
-from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Markup
 from rejoinder.corpora.redaction import redact
@@ -89,7 +89,7 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
     is_agent, chats = _agents(path, itertools.chain([first], filled), first, settings)
     agents: dict[str, None] = {}
     markup = Markup("messages")
-    stem = strip_compression(path).stem
+    stem = reading.stem(path)
     if settings.redact:  # messengers name files by people
         stem = content_thread([stem])[:12]
     count = 0

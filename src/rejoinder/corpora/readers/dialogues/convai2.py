@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.records import BadRecordError, parse_lines
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
@@ -179,7 +179,7 @@ def _convai2_examples(
         if not row.response:
             continue
         if context := (*persona, *reading.newest(said)):
-            name = f"{strip_compression(path).stem}:{row.number}"
+            name = f"{reading.stem(path)}:{row.number}"
             label = None
             if row.candidates:  # which end with the response in ParlAI; it may also stand before
                 label = len(row.candidates) - 1 - row.candidates[::-1].index(row.response)
