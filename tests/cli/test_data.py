@@ -219,6 +219,19 @@ def test_the_counts_of_a_dry_run_agree(command, answer, tmp_path):
     assert "1 example with 2 messages" in out
 
 
+def test_names_of_agents_that_nobody_has_are_told_with_the_participants(command, refused, tmp_path):
+    (tmp_path / "own.csv").write_text(TABLE)
+    told = "own.csv: nobody is called bott; there are messages of bea (3), bot (3), cem (1), dan (1)"
+    for options in (["--dry-run"], ["-o", "data"]):
+        agent = ["--set", "agent=bott"]
+        said = f"own.csv: no example in 3 lines; {told}: `--set agent=NAME` names others"
+        refused("chats", "own.csv", *options, *agent, said=said)
+        assert told in command("chats", "own.csv", *options, "--set", "agent=Bot, bott", "--overwrite").out
+    hidden = command("chats", "own.csv", "-o", "hidden", "--set", "agent=bot,bott", "--set", "redact=true").out
+    assert "own.csv: nobody is called bott\n" in hidden
+    assert "nobody is called" not in command("chats", "own.csv", "--dry-run", "--set", "agent=bot").out
+
+
 def test_roles_choose_the_responses(command, tmp_path):
     (tmp_path / "own.jsonl").write_text(json.dumps(CHAT))
     out = command("jsonl", "train=own.jsonl", "--set", "respond=any", "-o", "data").out

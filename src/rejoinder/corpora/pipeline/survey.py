@@ -103,7 +103,7 @@ def survey(
         names = ", ".join(str(file.path) for file in files[:3])
         reason = ""
         if reading.roles:
-            reason = f"; {no_response(reading.roles, asdict(settings))}"
+            reason = f"; {no_response(reading.roles, asdict(settings), reading.notes)}"
         raise InputError(f"{names}: no example in {reading.lines} lines{reason}")
     if redacts and all(file.path.is_file() for file in files):  # a corpus may replace names, too
         again = Reading(skip_bad=reading.skip_bad)
