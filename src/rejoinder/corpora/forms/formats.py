@@ -27,8 +27,8 @@ from rejoinder.settings import documented
 
 # DATA19's extra contexts; `context/0` is the newest of them.
 EARLIER_CONTEXT = match_pattern(r"context/(\d{1,9})")
-# Ours; DATA19's for Reddit, AmazonQA, OpenSubtitles.
 _SHOWN_NOTES = 3  # in an error
+# Ours; DATA19's for Reddit, AmazonQA, OpenSubtitles.
 THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
 
 
@@ -67,7 +67,6 @@ class ChatSettings(OwnSettings):
 
 
 _DEFAULT = ChatSettings()
-
 
 NOBODY = "nobody is called"  # in a note on agents whose names no participant has
 
