@@ -46,29 +46,39 @@ def parse_html(text: str) -> HtmlElement | None:
         return None
 
 
-def text_of_html(text: str) -> str:
-    """Return the text of HTML; text without tags stays as it is."""
+def text_of_html(text: str, *, quote_mark: str = "") -> str:
+    """Return the text of HTML; text without tags stays as it is.
+
+    Lines of block quotes begin with `quote_mark`, such as "> " in mails.
+    """
     if not _TAG.search(text):
         return text.strip()
     tree = parse_html(text)
-    return "" if tree is None else text_of_element(tree)
+    return "" if tree is None else text_of_element(tree, quote_mark=quote_mark)
 
 
-def text_of_element(element: Any) -> str:
-    """Return the text that an element shows, without what is hidden."""
+def text_of_element(element: Any, *, quote_mark: str = "") -> str:
+    """Return the text that an element shows, without what is hidden.
+
+    Lines of block quotes, also of those within each other, begin with `quote_mark`.
+    """
     pieces: list[str] = []
-    stack: list[Any] = [element]
+    stack: list[Any] = [(element, "")]
     while stack:  # and no recursion: documents may be nested deep
-        node = stack.pop()
-        if isinstance(node, str):
-            pieces.append(node)
+        item = stack.pop()
+        if isinstance(item, str):
+            pieces.append(item)
             continue
+        node, outer = item
         if not isinstance(node.tag, str) or node.tag in _UNSEEN:
             continue
-        edge = "\n" if node.tag in _BLOCKS else ""
-        children: list[Any] = [edge + _SPACES.sub(" ", node.text or "")]
+        is_block = node.tag in _BLOCKS
+        inner = quote_mark if node.tag == "blockquote" else outer
+        start = f"\n{inner}" if is_block else ""
+        end = f"\n{outer}" if is_block else ""
+        children: list[Any] = [start + _SPACES.sub(" ", node.text or "")]
         for child in node:
-            children += [child, _SPACES.sub(" ", child.tail or "")]
-        stack += reversed([*children, edge])
+            children += [(child, inner), _SPACES.sub(" ", child.tail or "")]
+        stack += reversed([*children, end])
     lines = (" ".join(line.split()) for line in "".join(pieces).split("\n"))
-    return "\n".join(line for line in lines if line)
+    return "\n".join(line for line in lines if line not in ("", quote_mark.strip()))

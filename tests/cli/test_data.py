@@ -190,6 +190,48 @@ def test_a_dry_run_says_what_the_files_hold_and_writes_nothing(command, answer, 
     refused("csv", "own.jsonl", "-o", "data", "--set", "respond=agent", said="unknown key 'respond'")
 
 
+TABLE = """\
+conversation,author,text
+1,bea,Hi
+1,bot,Hello.
+1,bea,Where is it?
+1,bea,I wait.
+1,bot,On its way.
+2,cem,Hi
+2,bot,Hello.
+3,dan,Anybody?
+"""
+
+
+def test_the_counts_of_a_dry_run_agree(command, answer, tmp_path):
+    (tmp_path / "own.csv").write_text(TABLE)
+    found = answer("chats", "own.csv", "--dry-run")
+    assert [found[key] for key in ("chats", "without_reply", "messages", "examples")] == [2, 1, 6, 3]
+    out = command("chats", "own.csv", "--dry-run").out
+    for said in ("table of messages, 3 chats, agent: bot", "2 chats with a reply, 1 without; 0 bad lines skipped",
+                 "3 examples with 6 messages; consecutive messages of a role are one",
+                 "messages in the files: 5 of customer (context), 3 of agent (responses)"):  # fmt: skip
+        assert said in out
+    (tmp_path / "own.csv").write_text("\n".join(TABLE.splitlines()[:3]))
+    out = command("chats", "own.csv", "--dry-run").out
+    assert "table of messages, 1 chat, agent: bot" in out
+    assert "1 chat with a reply, 0 without; 0 bad lines skipped" in out
+    assert "1 example with 2 messages" in out
+
+
+def test_names_of_agents_that_nobody_has_are_told_with_the_participants(command, refused, tmp_path):
+    (tmp_path / "own.csv").write_text(TABLE)
+    told = "own.csv: nobody is called bott; there are messages of bea (3), bot (3), cem (1), dan (1)"
+    for options in (["--dry-run"], ["-o", "data"]):
+        agent = ["--set", "agent=bott"]
+        said = f"own.csv: no example in 3 lines; {told}: `--set agent=NAME` names others"
+        refused("chats", "own.csv", *options, *agent, said=said)
+        assert told in command("chats", "own.csv", *options, "--set", "agent=Bot, bott", "--overwrite").out
+    hidden = command("chats", "own.csv", "-o", "hidden", "--set", "agent=bot,bott", "--set", "redact=true").out
+    assert "own.csv: nobody is called bott\n" in hidden
+    assert "nobody is called" not in command("chats", "own.csv", "--dry-run", "--set", "agent=bot").out
+
+
 def test_roles_choose_the_responses(command, tmp_path):
     (tmp_path / "own.jsonl").write_text(json.dumps(CHAT))
     out = command("jsonl", "train=own.jsonl", "--set", "respond=any", "-o", "data").out

@@ -86,7 +86,7 @@ def test_an_export_becomes_examples_and_an_index_of_its_responses(command, refus
     assert "chat.txt: WhatsApp chat, 2 chats, agent: Shop" in looked.out
     assert "  Where is it, <email>?\n> On its way, <name>." in looked.out
     assert "left out: 1 attachments, calls and lines of WhatsApp" in looked.out
-    assert "messages: 3 of customer (context), 2 of agent (responses)" in looked.out
+    assert "messages in the files: 3 of customer (context), 2 of agent (responses)" in looked.out
     out = command("data", "chats", "train=chat.txt", "-o", "data", *shop).out
     assert "note: chat.txt: WhatsApp chat, 2 chats, agent: redacted" in out
     summary = json.loads(Path("data/data.json").read_text())
@@ -95,7 +95,7 @@ def test_an_export_becomes_examples_and_an_index_of_its_responses(command, refus
     command("index", "build", "convert-small", "data", "-o", "replies")
     assert [candidate.text for _, candidate in Index.open("replies")] == ["On its way, <name>.", "Hello, <name>."]
     refused("data", "chats", "chat.txt", "-o", "no", "--set", "agent=Eva",
-            said="no message of an agent answers another; there are those of customer (5): `--set")  # fmt: skip
+            said="chat.txt: nobody is called Eva; there are messages of Bea")  # fmt: skip
 
 
 def test_a_table_without_a_header_and_columns_of_two_words_are_chosen(answer, refused, tmp_path):

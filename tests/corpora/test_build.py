@@ -292,3 +292,29 @@ def test_memory_does_not_grow_with_the_input(tmp_path, kind):
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
         peaks.append(int(done.stdout))
     assert peaks[1] < 1.15 * peaks[0]
+
+
+PAIRS = "question,answer\nWhere {0}?,There {0}.\n"
+ALIKE = {  # a file of each corpus, for one word
+    "jsonl": ("x.jsonl", '{{"turns": ["Where {0}?", "There {0}."]}}\n'),
+    "csv": ("x.csv", PAIRS),
+    "faq": ("x.csv", PAIRS),
+    "chats": ("x.csv", "conversation,author,text\n1,bea,Where {0}?\n1,bot,There {0}.\n"),
+    "convai2": ("x.txt", "1 Where {0}?\tThere {0}.\n"),
+    "ubuntu": ("x.csv", "Context,Utterance,Label\nWhere {0}? __eou__ __eot__,There {0}. __eou__,1\n"),
+}
+
+
+@pytest.mark.parametrize("corpus", ALIKE)
+def test_examples_of_files_that_share_a_name_have_ids_of_their_own(tmp_path, corpus):
+    name, text = ALIKE[corpus]
+    files = [tmp_path / folder / name for folder in ("d1", "d2")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(text.format(file.parent.name))
+    build(corpus, files, tmp_path / "both")
+    ids = sorted(example.id for example in read_examples(tmp_path / "both"))
+    assert [identifier.partition("/")[0] for identifier in ids] == ["d1", "d2"]
+    build(corpus, files[:1], tmp_path / "one")
+    (only,) = read_examples(tmp_path / "one")
+    assert ids[0] == f"d1/{only.id}"

@@ -1,5 +1,6 @@
 """A survey of a corpus: the examples that its build makes, and its chats."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,13 @@ def test_two_films_are_two_chats(tmp_path):
 def test_all_of_the_history_is_refused_as_in_a_build(tmp_path):
     with pytest.raises(InputError, match="give --history N"):
         look(OPENSUBTITLES, film(tmp_path, 20), reading=Reading(history=None))
+
+
+def test_chats_that_begin_alike_are_several(tmp_path):
+    path = tmp_path / "own.jsonl"
+    short = ["Hi", "Hello, how can I help?"]
+    long = [*short, "Where is it?", "On its way."]
+    chats = [(short, "1"), (long, "2"), (long, "3"), (long, "3"), (short, "4")]
+    path.write_text("\n".join(json.dumps({"turns": turns, "thread": thread}) for turns, thread in chats))
+    seen = look(JSONL, Input(path))
+    assert (seen.messages_a_chat, len(seen.lengths)) == ([2, 4, 4, 4, 2], 16)

@@ -313,6 +313,18 @@ def test_missing_data_is_refused(tmp_path, data):
         made(tmp_path / "data", tmp_path / "tokens", vocabulary={"minimum_count": 1})
 
 
+def test_an_empty_training_part_is_refused_by_the_name_of_its_folder(tmp_path, data):
+    empty = tmp_path / "empty"
+    shutil.copytree(data, empty)
+    for file in empty.glob("train-*.parquet"):
+        write_examples([], file)
+    told = "empty has no training examples to learn from: its train part is empty; name other data"
+    with pytest.raises(InputError, match=told):
+        made(empty, tmp_path)
+    with pytest.raises(InputError, match=told):
+        made(data, tmp_path, data={"train": str(data), "mix": [{"train": str(empty), "share": 0.5}]})
+
+
 def encode(texts):
     """Vectors of six numbers that depend on the text alone."""
     return np.stack(

@@ -214,18 +214,18 @@ def _survey_text(result: Mapping[str, Any]) -> str:
 
     lines = [
         *result["notes"][:_MAX_NOTES],
-        f"{result['chats']:,} chats, {result['messages']:,} messages, "
-        f"{result['examples']:,} examples",
+        f"{counted(result['chats'], 'chat')} with a reply, {result['without_reply']:,} without; "
+        f"{counted(result['bad_lines'], 'bad line')} skipped",
+        f"{counted(result['examples'], 'example')} with {counted(result['messages'], 'message')}"
+        f"{'; consecutive messages of a role are one' if result['roles'] else ''}",
     ]
     lines += [f"left out: {count:,} {reason}" for reason, count in result["dropped"].items()]
     if result["roles"]:
-        lines.append(f"messages: {_roles_text(result)}")
+        lines.append(f"messages in the files: {_roles_text(result)}")
     too_long = share(result["too_long"], result["messages"])
     with_personal = share(result["messages_with_personal"], result["messages"])
     personal = ", ".join(f"{count:,} {kind}" for kind, count in result["personal"].items())
     lines += [
-        f"{result['without_reply']:,} chats without a reply, "
-        f"{counted(result['bad_lines'], 'bad line')} skipped",
         spread("messages a chat", result["messages_a_chat"]),
         spread("subwords a message", result["lengths"]),
         f"{too_long} messages are longer than the {result['longest_read']} subwords that "

@@ -94,6 +94,11 @@ class Reading(Counts):
     on_fault: Callable[[str], object] | None = None  # called with the fault of a skipped line
     max_bad: int | None = None  # with `skip_bad`: stop when more lines are bad; None: never
 
+    def stem(self, path: Path) -> str:
+        """Return a file's name without suffixes, and its folders if others have its name."""
+        name = Path(self.file_name) if self.file_name else Path(strip_compression(path).name)
+        return name.with_suffix("").as_posix()
+
     def newest(self, messages: Sequence[str]) -> tuple[str, ...]:
         """Return the messages of a context that `history` keeps; count a truncated context."""
         kept = MAX_HISTORY if self.history is None else self.history

@@ -56,7 +56,7 @@ def read_csv(path: Path, notes: list[str], *, multi_label: bool = False) -> Iter
         elif len(row) != width:
             raise InputError(
                 f"{where}: {len(row)} columns instead of {width};"
-                " put texts with commas in double quotes"
+                " put texts that contain the delimiter in double quotes"
             )
         elif not has_header and row[label].strip() == first[label].strip():
             is_repeated = True

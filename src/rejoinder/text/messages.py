@@ -130,7 +130,7 @@ def read_message(text: str) -> Message:
 def _clean(text: str) -> _Clean:
     """Return a message without what mail programs and habits put around it."""
     if is_html(text):
-        text = text_of_html(text) or text
+        text = text_of_html(text, quote_mark="> ") or text
     is_cut = len(text) > MAX_LETTERS
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"

@@ -159,11 +159,11 @@ class _Preparation:
 
     def run(self) -> Prepared:
         """Prepare vocabulary, ids and candidates of all data, or take what is there."""
-        needed: dict[Split, list[Path]] = {"train": self.sets, "valid": self.valid}
-        for split, data in ((split, data) for split, folders in needed.items() for data in folders):
-            next(read_texts(data, split), None)  # fail early: building the vocabulary takes minutes
-        for data in _vocabulary_data(self.recipe):
-            next(read_texts(data, "train"), None)
+        # fail early: building the vocabulary takes minutes
+        for data in [*self.sets, *_vocabulary_data(self.recipe)]:
+            _check_examples(data)
+        for data in self.valid:
+            next(read_texts(data, "valid"), None)
         for data in self.sets:
             _note_cut_contexts(self.recipe, data, self.display)
         digests, aside = self.digests()
@@ -370,6 +370,16 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
             f"two folders that are validated on have one name: {', '.join(map(str, valid))}"
         )
     return trained, valid
+
+
+def _check_examples(data: Path) -> None:
+    """Refuse data without a training example."""
+    if next(read_texts(data, "train"), None) is None:
+        raise InputError(
+            f"{data} has no training examples to learn from: its train part is empty; name other"
+            " data, or build it of more conversations (`rejoinder data`; train=FILE puts a whole"
+            " file into the train part)"
+        )
 
 
 def _vocabulary_data(recipe: Recipe) -> list[Path]:

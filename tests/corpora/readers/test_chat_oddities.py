@@ -163,6 +163,23 @@ def test_slack_names_links_and_threads(read):
     assert sum(reading.dropped.values()) == 2
 
 
+@pytest.mark.parametrize("parent", [{"thread_ts": "100.0"}, {}])
+def test_a_reply_shows_that_its_parent_begins_a_thread_of_slack(read, parent):
+    messages = [
+        {"user": "bea", "text": "Root?", "ts": "100.0", **parent},
+        {"user": "dan", "text": "Other?", "ts": "101.0"},
+        {"user": "bot", "text": "In the thread.", "ts": "102.0", "thread_ts": "100.0"},
+        {"user": "bot", "text": "In the channel.", "ts": "103.0"},
+        {"user": "dan", "text": "Who?", "ts": "104.0", "thread_ts": "104.0"},
+        {"user": "bot", "text": "Nobody replied to that.", "ts": "105.0"},
+    ]
+    assert read("2024-03-01.json", [{"type": "message", **message} for message in messages]) == [
+        ("Other?", "In the channel."),
+        ("Other?", "In the channel.", "Who?", "Nobody replied to that."),
+        ("Root?", "In the thread."),
+    ]
+
+
 def test_mails_lose_quotes_and_signatures_and_find_their_thread_by_subject(read):
     def mail(sender, subject, body, headers=""):
         return f"From x@y Fri Mar  1 09:00:00 2024\nFrom: {sender}\nSubject: {subject}\nDate: Fri, 01 Mar 2024 09:00:00 +0000\n{headers}\n{body}\n\n"

@@ -87,6 +87,14 @@ def test_drawn_candidates_come_from_other_dialogues(read):
     assert "19 for each example were drawn from its other dialogues (seed 0)" in reading.notes[0]
 
 
+def test_a_draw_is_noted_where_reading_stops_early(tmp_path):
+    path = tmp_path / "valid.txt"
+    path.write_text(dialogues(30), encoding="utf-8")
+    reading = Reading()
+    assert next(read_convai2(path, reading, Convai2Settings(draw=19))).label == 19
+    assert "so figures do not compare with published ones" in reading.notes[0]
+
+
 def test_as_many_as_there_are_can_be_drawn(read):
     text = dialogues(4) + "1 hi\thello 0\n"  # `hello 0` is in two dialogues
     for example in read(text, draw=6):

@@ -7,6 +7,7 @@ import pytest
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
 from rejoinder.text.mails.cleaning import clean_mail
+from rejoinder.text.messages import clean_message
 
 QUESTION = "Hi,\n\nwhere is my parcel?\n\nBest regards,\nAnna Smith\nTel. +49 30 1234567"
 RULE = "_" * 32
@@ -14,9 +15,10 @@ RULE = "_" * 32
 
 def mail(number, sender, body):
     answered = f"In-Reply-To: <{number - 1}@x>\n" if number else ""
+    kind = "html" if body.startswith("<") else "plain"
     return (
         f"From: {sender}\nSubject: Parcel\nDate: Fri, 01 Mar 2024 09:0{number}:00 +0000\nMessage-ID: <{number}@x>\n"
-        f"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n{answered}\n{body}\n"
+        f"Content-Type: text/{kind}; charset=utf-8\nContent-Transfer-Encoding: 8bit\n{answered}\n{body}\n"
     )
 
 
@@ -97,6 +99,45 @@ def test_quotes_closings_and_signatures_are_removed(read, name):
     assert clean_mail(answer) == wanted  # as of a message that is searched for
 
 
+GMAIL = "On Fri, Mar 1, 2024 at 9:00 AM Anna &lt;<a href='mailto:anna@a.org'>anna@a.org</a>&gt; wrote:<br>"
+QUOTES_IN_HTML = {
+    "Thunderbird, between quotes": (
+        "<div class='moz-cite-prefix'>On 05.01.26 10:00, Anna wrote:<br></div>"
+        "<blockquote type='cite'><p>Where is my order?</p></blockquote><p>It left today.</p>"
+        "<blockquote type='cite'><p>And can I return it?</p></blockquote><p>Yes, within 30 days.</p>",
+        "It left today.\nYes, within 30 days.",
+    ),
+    "no type": ("<p>It left today.</p><blockquote>Where is my order?<br>I wait.</blockquote>", "It left today."),
+    "within a quote": (
+        "<blockquote><blockquote>We sent it.</blockquote>Where?<p>I wait.</p></blockquote><p>It left today.</p>",
+        "It left today.",
+    ),
+    "Gmail": (
+        f"<div>It left today.</div><div class='gmail_quote'><div class='gmail_attr'>{GMAIL}</div>"
+        "<blockquote class='gmail_quote'><div>Where is my order?</div></blockquote></div>",
+        "It left today.",
+    ),
+    "Apple": (
+        "<div>It left today.</div><div><br><blockquote type='cite'><div>On 5 Jan 2026, at 10:00, Anna "
+        "&lt;anna@a.org&gt; wrote:</div><br><div>Where is my order?</div></blockquote></div>",
+        "It left today.",
+    ),
+    "Outlook": (
+        "<p>It left today.</p><div><p><b>From:</b> Anna<br><b>Sent:</b> Monday, January 5, 2026 10:00<br>"
+        "<b>To:</b> Shop<br><b>Subject:</b> Order</p></div><p>Where is my order?</p>",
+        "It left today.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUOTES_IN_HTML)
+def test_block_quotes_of_html_are_removed(read, name):
+    answer, wanted = QUOTES_IN_HTML[name]
+    examples, _ = read(answer)
+    assert examples == [("where is my parcel?", wanted)]
+    assert clean_message(answer) == wanted.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     "answer",
     ["> Where is my parcel?", "Sent from my iPhone", "-- \nBob\nShop", "Kind regards\nBob"],
@@ -118,6 +159,28 @@ def test_a_forwarded_mail_is_another_author_s_and_what_a_customer_means(read):
     answer = f"See below.\n\n{FORWARD}"
     assert read(answer)[0] == [("where is my parcel?", "See below.")]
     assert clean_mail(answer) == "Where is it?"
+
+
+APPLE_FORWARD = (
+    "<blockquote type='cite'><div>Begin forwarded message:</div><div><b>From: </b>Anna &lt;anna@a.org&gt;</div>"
+    "<div><b>Date: </b>5 Jan 2026 at 10:00</div><div><b>To: </b>help@shop.org</div><div><b>Subject: </b>Parcel</div>"
+    "<br><div>Where is it?</div></blockquote>"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "meant"),
+    [
+        (f"<p>See below.</p>{APPLE_FORWARD}", "Where is it?"),
+        (f"<p>Can you look into this?</p>{APPLE_FORWARD}", "Where is it?"),
+        (APPLE_FORWARD, "Parcel Where is it?"),
+        ("See below.\n\n> Where is it?", "See below. Where is it?"),
+        ("> Where is it?\n> And when?", "Where is it? And when?"),
+        ("<blockquote><p>Where is it?</p><p>And when?</p></blockquote>", "Where is it? And when?"),
+    ],
+)
+def test_a_customer_s_message_that_points_to_a_quote_or_only_quotes_is_read_for_it(message, meant):
+    assert clean_message(message) == meant
 
 
 def test_eml_files_are_read_like_an_mbox_file_and_redacted(read):

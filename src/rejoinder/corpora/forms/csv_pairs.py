@@ -55,6 +55,7 @@ def read_csv(
     reading = reading or Reading()
     settings = settings or OwnSettings()
     source = strip_compression(path).stem
+    stem = reading.stem(path)
     threads = Threads()
     columns = ["context", "response"]
 
@@ -62,7 +63,7 @@ def read_csv(
         if len(row) != len(columns):
             raise BadRecordError(
                 f"{len(row)} columns instead of {len(columns)}; "
-                "put texts with commas in double quotes"
+                "put texts that contain the delimiter in double quotes"
             )
         cells = dict(zip(columns, row, strict=True))
         reason = left_out(cells) if left_out is not None else ""
@@ -74,7 +75,7 @@ def read_csv(
             for name, cell in cells.items()
             if name in _COLUMNS or EARLIER_CONTEXT.fullmatch(name)
         }
-        return record_examples(record, f"{source}:{number}", source, reading, threads)
+        return record_examples(record, f"{stem}:{number}", source, reading, threads)
 
     rows = csv_rows(path, reading)
     for number, row in itertools.islice(rows, 1):

@@ -27,6 +27,7 @@ from rejoinder.settings import documented
 
 # DATA19's extra contexts; `context/0` is the newest of them.
 EARLIER_CONTEXT = match_pattern(r"context/(\d{1,9})")
+_SHOWN_NOTES = 3  # in an error
 # Ours; DATA19's for Reddit, AmazonQA, OpenSubtitles.
 THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
 
@@ -67,9 +68,16 @@ class ChatSettings(OwnSettings):
 
 _DEFAULT = ChatSettings()
 
+NOBODY = "nobody is called"  # in a note on agents whose names no participant has
 
-def no_response(roles: Mapping[str, int], settings: Mapping[str, Any]) -> str:
+
+def no_response(
+    roles: Mapping[str, int], settings: Mapping[str, Any], notes: Sequence[str] = ()
+) -> str:
     """Explain that no message of those who respond by the settings answers another one."""
+    unknown = [note for note in notes if NOBODY in note][:_SHOWN_NOTES]
+    if unknown and "agent" not in roles:
+        return f"{'; '.join(unknown)}: `--set agent=NAME` names others"
     present = ", ".join(f"{role} ({count:,})" for role, count in roles.items())
     option = "respond=ROLE" if "respond" in settings else "agent=NAME"
     return (
@@ -86,11 +94,12 @@ def read_jsonl(
     reading = reading or Reading()
     settings = settings or ChatSettings()
     source = strip_compression(path).stem
+    stem = reading.stem(path)
     threads = Threads()
 
     def parse(number: int, line: str) -> Sequence[Example]:
         record = parse_object(line)
-        name = f"{source}:{number}"
+        name = f"{stem}:{number}"
         return record_examples(record, name, source, reading, threads, settings.responds)
 
     return settings.finish(parse_lines(path, reading, parse), reading)

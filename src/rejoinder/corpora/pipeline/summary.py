@@ -86,7 +86,7 @@ class BuildSummary(Counts):
             dropped = [f"{count:,} {name}" for name, count in self.dropped.items()]
             reason = f"left out: {', '.join(dropped)}"
         if self.roles:
-            reason = no_response(self.roles, self.settings)
+            reason = no_response(self.roles, self.settings, self.notes)
         return f"{files}: no example in {self.lines} lines; {reason}"
 
 

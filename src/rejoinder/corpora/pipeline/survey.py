@@ -103,7 +103,7 @@ def survey(
         names = ", ".join(str(file.path) for file in files[:3])
         reason = ""
         if reading.roles:
-            reason = f"; {no_response(reading.roles, asdict(settings))}"
+            reason = f"; {no_response(reading.roles, asdict(settings), reading.notes)}"
         raise InputError(f"{names}: no example in {reading.lines} lines{reason}")
     if redacts and all(file.path.is_file() for file in files):  # a corpus may replace names, too
         again = Reading(skip_bad=reading.skip_bad)
@@ -155,9 +155,9 @@ def _chats(examples: Iterable[Example], survey: Survey, history: int | None) -> 
         if len(survey.shown) < SHOWN:
             survey.shown.append(example)
         messages = [*example.context, example.response]
-        known = len(chat) if messages[: len(chat)] == chat else 0
-        if not known and example.thread == thread and len(example.context) == longest:
-            known = _overlap(chat, messages)
+        known = 0
+        if example.thread == thread:
+            known = _known(chat, messages, is_truncated=len(example.context) == longest)
         if chat and not known:
             yield chat
             chat = []
@@ -165,6 +165,13 @@ def _chats(examples: Iterable[Example], survey: Survey, history: int | None) -> 
         thread = example.thread
     if chat:
         yield chat
+
+
+def _known(chat: list[str], messages: list[str], *, is_truncated: bool) -> int:
+    """Return how many messages of an example are those of a chat that it continues; 0: none."""
+    if len(messages) > len(chat) and messages[: len(chat)] == chat:
+        return len(chat)
+    return _overlap(chat, messages) if is_truncated else 0
 
 
 def _overlap(chat: list[str], messages: list[str]) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
 from rejoinder.corpora.forms.xml import xml_elements
-from rejoinder.corpora.lines import Reading, open_lines, strip_compression
+from rejoinder.corpora.lines import Reading, open_lines
 from rejoinder.corpora.readers.wikitext import NestingError, paragraphs
 from rejoinder.corpora.schema import Example
 from rejoinder.patterns import match_pattern, search_pattern
@@ -183,7 +183,7 @@ def _ends(paragraph: str, mark: re.Match[str]) -> bool:
 
 def _books(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
     """Yield some thousand lines at a time."""
-    name = strip_compression(path).stem
+    name = reading.stem(path)
     numbered = open_lines(path, reading)
     for number, lines in itertools.groupby(numbered, lambda line: (line[0] - 1) // THREAD_LINES):
         texts = [line.strip() for _, line in lines if line.strip()]

@@ -14,10 +14,10 @@ from pathlib import Path
 from rejoinder.conversations import join_turns
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import dialogue_examples
-from rejoinder.corpora.forms.formats import OwnSettings
+from rejoinder.corpora.forms.formats import NOBODY, OwnSettings
 from rejoinder.corpora.forms.tables import fold, parse_choice
 from rejoinder.corpora.limits import MAX_NAME
-from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Markup
 from rejoinder.corpora.redaction import redact
@@ -26,6 +26,7 @@ from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.progress import counted
 from rejoinder.settings import documented
 
 AGENT = "agent"
@@ -87,8 +88,9 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
         return
     is_agent, chats = _agents(path, itertools.chain([first], filled), first, settings)
     agents: dict[str, None] = {}
+    authors = Counter[str]()
     markup = Markup("messages")
-    stem = strip_compression(path).stem
+    stem = reading.stem(path)
     if settings.redact:  # messengers name files by people
         stem = content_thread([stem])[:12]
     count = 0
@@ -101,11 +103,15 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
             yield from _examples(piece, chat, name, is_agent, reading, clean)
         for message in chat.messages:
             markup.look(message.text)
+            authors[message.author] += 1
             if is_agent(message):
                 agents[message.author] = None
     names = _names(list(agents)) if agents else "none"
     shown = "redacted" if settings.redact else names
-    reading.notes.append(f"{path}: {form.title}, {count:,} chats, agent: {shown}")
+    reading.notes.append(f"{path}: {form.title}, {counted(count, 'chat')}, agent: {shown}")
+    if unknown := _unknown_agents(settings.agent, authors):
+        shown = "" if settings.redact else f"; there are messages of {_listed(authors)}"
+        reading.notes.append(f"{path}: {NOBODY} {' or '.join(unknown)}{shown}")
     reading.notes += markup.notes()
 
 
@@ -117,8 +123,7 @@ def _agents(
         wanted = {fold(name) for name in (settings.agent, *settings.agent.split(","))}
 
         def is_named(message: ChatMessage) -> bool:
-            domain = "@" + message.author.rpartition("@")[2]
-            return bool({fold(message.author), fold(domain)} & wanted)
+            return not wanted.isdisjoint(_names_of(message.author))
 
         return is_named, chats
     if all(message.agent is not None for message in first.messages):
@@ -128,6 +133,20 @@ def _agents(
         return lambda message: bool(message.agent), iter(gathered)
     names = find_agents(path, gathered)
     return lambda message: message.author in names, iter(gathered)
+
+
+def _names_of(author: str) -> tuple[str, str]:
+    """Return the names by which settings may mean an author: a name or address, and a domain."""
+    return fold(author), fold("@" + author.rpartition("@")[2])
+
+
+def _unknown_agents(agent: str, authors: Iterable[str]) -> list[str]:
+    """Return the names in the setting `agent` that no author has."""
+    known = {name for author in authors for name in _names_of(author)}
+    if fold(agent) in known:
+        return []
+    names = map(str.strip, agent.split(","))
+    return [name for name in names if name and fold(name) not in known]
 
 
 def find_agents(path: Path, chats: Sequence[Chat]) -> set[str]:
@@ -142,11 +161,15 @@ def find_agents(path: Path, chats: Sequence[Chat]) -> set[str]:
     most = [author for author, count in present.items() if 2 * count > max(len(chats), 2)]
     if len(most) == 1 and len(messages) > 1:
         return set(most)
-    names = _names([f"{author} ({count:,})" for author, count in messages.most_common()])
     raise InputError(
-        f"{path}: who answers is not clear; there are messages of {names}: "
+        f"{path}: who answers is not clear; there are messages of {_listed(messages)}: "
         "name the agent with --set agent=NAME"
     )
+
+
+def _listed(messages: Counter[str]) -> str:
+    """Return the authors with most messages, each with their number."""
+    return _names([f"{author} ({count:,})" for author, count in messages.most_common()])
 
 
 def _names(names: Sequence[str]) -> str:

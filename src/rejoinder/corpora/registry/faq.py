@@ -39,13 +39,14 @@ class FaqSettings(Shares, OwnSettings):
 def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Generator[Example]:
     """Yield an example of each question: of CSV, JSON lines, or replies in any other form."""
     plain = strip_compression(path)
+    stem = reading.stem(path)
 
     def parse(number: int, line: str) -> Iterator[Example]:
         questions, answer = _questions(parse_object(line))
         if not questions:
             reading.drop(UNASKED)
         for index, question in enumerate(questions):
-            yield Example((question,), answer, f"{plain.stem}:{number}:{index}")
+            yield Example((question,), answer, f"{stem}:{number}:{index}")
 
     suffix = plain.suffix.lower()
     if suffix == ".csv":
@@ -87,7 +88,7 @@ def _left_out(pair: Mapping[str, str]) -> str:
 
 def _of_replies(path: Path, reading: Reading) -> Generator[Example]:
     """Yield an example of each conversation that a reply answers."""
-    name = strip_compression(path).stem
+    name = reading.stem(path)
     replies = read_candidates(path, choice=_FOUND, reading=reading)
     for number, reply in enumerate(replies, 1):
         reading.lines += 1

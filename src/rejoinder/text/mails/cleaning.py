@@ -39,6 +39,7 @@ MIN_SENTENCE = 3  # words of a line in small letters
 _WROTE = match_pattern(  # "On Mon, 3 May 2026, a shop", of which the next line ends with a colon
     r"(?i)(?:on|am|le|el|il|op|em|den|dnia|dne) [^\n]{0,80}\d[^\n]{0,120}(?<![.!?])"
 )
+_QUOTE_MARKS = search_pattern(r"(?m)^[ \t]*+>(?:[ \t]*+>)*+ ?")
 _DASHES = frozenset({DELIMITER, "--", "\u2014", "__", "___", "----"})
 _POSTSCRIPT = match_pattern(
     r"(?i)(?:p\. ?){1,2}s\b|p{1,2}s\b|n\.? ?b\b[.:,;]{0,2} +\S|one (?:more|other|last) thing\b"
@@ -83,16 +84,19 @@ _DISCLAIMER = search_pattern(
 def clean_mail(text: str) -> str:
     """Return what a message says by itself; of one line, only a closing at its end is left out.
 
-    Where nothing is left, the text stays. Where what is left only points to the mail below it, as
-    that of a contact form, this mail is read.
+    Where nothing is left, the text stays; one that only quotes is read as what it quotes. Where
+    what is left only points to the mail below it, as that of a contact form, this mail is read.
     """
     text = without_marks(text)
     if "\n" not in text and "\r" not in text:
         return _without_closing(text)
     text = without_header(text)
     own = _own_text(text)
-    if own and (_points_below(own) or (_hands_on(own) and is_forwarded(text))):
-        own = _own_text(text_below(text)) or own
+    unmarked = _QUOTE_MARKS.sub("", text)
+    if not own and unmarked != text:
+        return clean_mail(unmarked)
+    if own and (_points_below(own) or (_hands_on(own) and is_forwarded(unmarked))):
+        own = _own_text(text_below(unmarked)) or _own_text(unmarked)
     return own or text.strip()
 
 

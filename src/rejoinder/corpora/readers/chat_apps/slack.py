@@ -1,6 +1,7 @@
 """Slack: the zip file of a workspace's export, its folder, or a day of a channel.
 
-Messages of a thread are a chat of their own; the others of a channel are its chat.
+Messages of a thread are a chat of their own; the others of a channel are its chat. A reply shows
+that its parent begins a thread; so does the parent's number of replies.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def _channel(
     name: str, files: list[Source], names: dict[str, str], reading: Reading
 ) -> Iterator[Chat]:
     """Yield a channel's stream of messages, and each of its threads."""
-    stream = Chat(name=name, endless=True)
-    threads: dict[str, Chat] = {}
+    chats: dict[str, Chat] = {}  # by the time of the message that begins a thread, or may
+    threads: set[str] = set()
     for file in files:
         # An export has a list of messages, an answer of the API an object with one.
         for _, item in json_values(file, {"item", "messages.item"}, reading=reading):
@@ -65,14 +66,18 @@ def _channel(
             author = _author(item, names)
             message = ChatMessage(author, text, parse_time(item.get("ts")))
             mentioned = [names.get(user, "") for user in _MENTION.findall(str(item.get("text")))]
-            thread = item.get("thread_ts")
-            if thread and (item.get("reply_count") or thread != item.get("ts")):
-                chat = threads.setdefault(str(thread), Chat(name=f"{name} {thread}"))
-            else:
-                chat = stream
+            start = str(item.get("thread_ts") or item.get("ts"))
+            if item.get("reply_count") or start != str(item.get("ts")):
+                threads.add(start)
+            chat = chats.setdefault(start, Chat(name=f"{name} {start}"))
             chat.messages.append(message)
             chat.names += filter(None, mentioned)
-    for chat in (stream, *threads.values()):
+    stream = Chat(name=name, endless=True)
+    for start in [start for start in chats if start not in threads]:
+        single = chats.pop(start)
+        stream.messages += single.messages
+        stream.names += single.names
+    for chat in (stream, *chats.values()):
         chat.messages.sort(key=lambda message: message.time or 0.0)
         yield chat
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.records import BadRecordError, parse_lines
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
@@ -87,8 +87,6 @@ def draw_candidates(
         if first != example.thread:
             threads[example.response] = None  # in several threads: in another one
     pool = list(threads.items())
-    for example in held:
-        yield example if example.candidates else _with_candidates(example, pool, path, settings)
     if any(not example.candidates for example in held):
         drawn = (
             f"{settings.draw} for each example were drawn from its other dialogues "
@@ -96,6 +94,8 @@ def draw_candidates(
         )
         advice = "so figures do not compare with published ones"
         reading.notes.append(f"{path}: no candidates in the file; {drawn}, {advice}")
+    for example in held:
+        yield example if example.candidates else _with_candidates(example, pool, path, settings)
 
 
 def _with_candidates(
@@ -179,7 +179,7 @@ def _convai2_examples(
         if not row.response:
             continue
         if context := (*persona, *reading.newest(said)):
-            name = f"{strip_compression(path).stem}:{row.number}"
+            name = f"{reading.stem(path)}:{row.number}"
             label = None
             if row.candidates:  # which end with the response in ParlAI; it may also stand before
                 label = len(row.candidates) - 1 - row.candidates[::-1].index(row.response)

@@ -148,7 +148,7 @@ def _message_of_mail(mail: EmailMessage) -> tuple[ChatMessage, str]:
 
 
 def _body(mail: EmailMessage) -> str:
-    """Return the text of a mail, of HTML without tags."""
+    """Return the text of a mail, of HTML without tags and with marks before quoted lines."""
     body = mail.get_body(("plain", "html"))
     if body is None:
         return ""
@@ -157,7 +157,8 @@ def _body(mail: EmailMessage) -> str:
     except (LookupError, UnicodeError):  # an encoding that nobody knows
         payload: Any = body.get_payload(decode=True)
         text = payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
-    return text_of_html(text) if body.get_content_type() == "text/html" else text
+    is_html = body.get_content_type() == "text/html"
+    return text_of_html(text, quote_mark="> ") if is_html else text
 
 
 class _Thread(NamedTuple):

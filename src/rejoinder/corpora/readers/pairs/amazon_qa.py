@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.records import BadRecordError, parse_lines
 from rejoinder.corpora.schema import Example
 
@@ -24,7 +24,7 @@ MAX_WORDS = 59
 
 def read_amazon_qa(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read a file of either shape: the question is the context, the product (asin) the thread."""
-    name = strip_compression(path).stem
+    name = reading.stem(path)
     for number, place, product, question, answer in parse_lines(path, reading, _pairs):
         if reason := fault_of_answer(question, answer):
             reading.drop(reason)

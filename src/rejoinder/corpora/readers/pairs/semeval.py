@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.forms.tab_pairs import tab_pairs
 from rejoinder.corpora.forms.xml import xml_elements
-from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
@@ -70,7 +70,7 @@ def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Ite
         elif not question:
             reading.drop("comments of blank questions", len(comments))
         else:
-            name = strip_compression(path).stem
+            name = reading.stem(path)
             yield from _examples(question, comments, name, reading, settings)
     if not questions:
         raise InputError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import dialogue_examples
 from rejoinder.corpora.forms.csv_pairs import csv_rows
-from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread
@@ -57,7 +57,7 @@ def read_ubuntu(path: Path, reading: Reading, settings: UbuntuSettings) -> Itera
         if not messages or not response:
             reading.drop("blank responses" if messages else "blank contexts")
             continue
-        name = f"{strip_compression(path).stem}:{number}"
+        name = f"{reading.stem(path)}:{number}"
         thread = content_thread(messages[:1])
         if settings.pairs:
             turns = [*messages, response]
