@@ -23,7 +23,8 @@ from pathlib import Path
 
 import zstandard
 
-from rejoinder.text.slips import NEAR_COST, slip_cost, within
+from rejoinder.text.slips import NEAR_COST, slip_cost
+from rejoinder.text.word_list import WordList
 
 EDITED = (
     "gutenberg_dialogue",
@@ -89,10 +90,11 @@ def count(path: Path) -> tuple[Counter[str], Counter[str]]:
 
 def typos(words: Iterable[str], frequent: list[str], total: Mapping[str, int]) -> set[str]:
     """Return the words that a likely slip makes of a much more frequent one."""
+    known = WordList(frequent)
     return {
         word
         for word in words
-        for meant, _ in within(word, frequent, 1)
+        for meant, _ in known.within(word, 1)
         if slip_cost(word, meant) <= NEAR_COST and total[meant] >= LIKELY * total[word]
     }
 

@@ -19,7 +19,7 @@ Context: TypeAlias = Sequence[str]
 
 Conversation: TypeAlias = Sequence[str | Mapping[str, Any]]
 """A context as users have it: messages may also be {"role": ..., "content": text}, as chat APIs
-write them."""
+write them, and the text may be in parts, [{"type": "text", "text": ...}]."""
 
 PERSONA = "your persona: "
 """Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see
@@ -61,7 +61,7 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
         role = message.get("role") if isinstance(message, Mapping) else None
         if is_call(message) or (isinstance(role, str) and role in NO_TURNS):
             continue
-        text = message.get("content") if isinstance(message, Mapping) else None
+        text = content_text(message.get("content")) if isinstance(message, Mapping) else None
         if not isinstance(text, str) or not isinstance(role, str | None):
             raise InputError(
                 f'a message is a text, or {{"role": ..., "content": text}}; given: {shown(message)}'
@@ -74,8 +74,21 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
 
 def is_call(message: object) -> bool:
     """Return whether a message calls a tool and says nothing."""
-    calls = isinstance(message, Mapping) and ("tool_calls" in message or "function_call" in message)
-    return calls and message.get("content") is None  # type: ignore[attr-defined]
+    if not isinstance(message, Mapping) or not {"tool_calls", "function_call"} & message.keys():
+        return False
+    text = content_text(message.get("content"))
+    return text is None or (isinstance(text, str) and not text.strip())
+
+
+def content_text(content: object) -> object:
+    """Return the text of a message's content, which chat APIs may give in parts.
+
+    Parts that are no text, such as pictures, are left out. What is no list stays as it is.
+    """
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | None, str]]:

@@ -1,8 +1,8 @@
 """Files: written whole or not at all, and known by their content.
 
 A full disk, a crash or Ctrl-C leaves nothing half-written, nor damages what stood there. A killed
-process leaves at most a hidden `.NAME.*.part` beside the untouched NAME, which goes when NAME is
-written the next time.
+process leaves at most a hidden `.NAME.*.part` beside the untouched NAME. That of a folder is
+removed when it is written the next time; `remove_leftovers` removes those of files.
 """
 
 from __future__ import annotations

@@ -105,6 +105,16 @@ def test_messages_that_nobody_said_are_left_out_and_counted(read):
     assert reading.roles == {"system": 1, "user": 1, "tool": 2, "assistant": 1}
 
 
+def test_content_in_parts_is_read_as_its_texts(read):
+    parts = [{"type": "text", "text": "What time"}, {"type": "text", "text": "is it?"}]
+    call = {"role": "assistant", "content": "", "function_call": {"name": "time"}}
+    messages = [{"role": "user", "content": parts}, call, {"role": "assistant", "content": "Noon."}]
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    reading = Reading()
+    assert pairs(read({"messages": [picture, *messages]}, reading=reading)) == [(("What time\nis it?",), "Noon.")]
+    assert reading.blank_messages == 1
+
+
 def test_mistake_7_extra_contexts_go_by_number_and_authors_are_no_text(read):
     """`context/10` comes after `context/2`, and author fields are never text."""
     record = {"context": "newest", "response": "answer", "context_author": "ann", "response_author": "bob"}
@@ -161,7 +171,7 @@ BAD = [
     ({"turns": ["a", "b"], "from": 0}, "from is 0; it is the index of a turn, 1 to 2"),
     ({"turns": ["a", "b"], "id": 4}, "id is 4; a text is read"),
     ({"messages": ["a", "b"]}, r'messages\[0\] is "a"; an object with role and content is read'),
-    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, r"messages\[0\]\.content is a list"),
+    ({"messages": [{"role": "user", "content": {"type": "text"}}]}, r"messages\[0\]\.content is an object"),
     ({"context": ["a"]}, "context but no response; the fields are context"),
     ({"context": ["a"], "response": "  "}, "the response is blank"),
     ({"context": [], "response": "b"}, "the context is blank"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rejoinder.encoders import bundled
-from rejoinder.encoders.export.onnx import onnx_card
+from rejoinder.encoders.export.onnx_card import onnx_card
 from rejoinder.encoders.onnx import OnnxEncoder
 from rejoinder.text.tokenizer import encode_messages
 
@@ -87,6 +87,49 @@ def test_who_follows_it_in_python_gets_the_vectors():
     whole = run("combined.onnx", context=x, history=run("pooled.onnx", context=x, messages=messages, histories=histories))
     wanted = encoder.encode_contexts([ALONE, LONGER])
     np.testing.assert_allclose(np.concatenate([vector(alone, "opening"), whole]), wanted, atol=2e-5)
+
+
+def test_who_follows_it_with_a_persona_gets_the_scores():
+    encoder = OnnxEncoder(FOLDER, precision="fp32")
+    stated = ["i have two cats.", "i live in a small town."]
+    said = ["Hello!", "Hi there."]
+    newest = "Do you have any pets?"
+    responses = ["yes, two cats!", "I work as a nurse."]
+    settings = _manifest()["history"]
+
+    def run(name, **inputs):
+        return ort.InferenceSession(FOLDER / name).run(None, inputs)[0]
+
+    def vectors(texts, side):
+        def vector(row):
+            ids = np.array([row], dtype=np.int64)
+            return run(f"{side}.onnx", reduction=run("trunk.onnx", ids=ids, mask=np.ones(ids.shape, dtype=bool)))
+
+        return np.concatenate([vector(row) for row in _ids(encoder, texts)])
+
+    x = vectors([newest], "context")
+    messages = vectors([*reversed(said), *stated], "history")
+    slots = [*range(len(said)), *[settings["messages"]] * len(stated)]
+    histories = np.array([[0] * len(slots), slots], dtype=np.int64)
+    [c] = run("combined.onnx", context=x, history=run("pooled.onnx", context=x, messages=messages, histories=histories))
+    h = messages[len(said) :]
+    context = [*(f"your persona: {text}" for text in stated), *said, newest]
+    [wanted] = encoder.score([context], [responses])
+    weight = settings["persona_weight"]
+    for y, score in zip(vectors(responses, "response"), wanted, strict=True):
+        p = np.exp(16 * weight * h @ y)
+        assert c @ y + weight * (p / p.sum()) @ (h @ y) == pytest.approx(score, abs=2e-5)
+    card = onnx_card(_manifest())
+    assert f"in slot {settings['messages']}" in card
+    assert "16 · 0.7 · h·y" in card
+
+
+def test_it_says_how_a_joined_history_reads_a_persona():
+    history = {**_manifest()["history"], "apart": False, "persona_weight": 0.0}
+    card = onnx_card(_manifest() | {"history": history})
+    assert "before the others in the joined text" in card
+    assert "softmax" not in card
+    assert "your persona" not in onnx_card(_manifest() | {"history": history | {"persona_first": False}})
 
 
 @pytest.mark.skipif(not NODE or not shutil.which("node"), reason="REJOINDER_NODE_MODULES names no onnxruntime-node")

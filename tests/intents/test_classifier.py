@@ -236,6 +236,17 @@ def test_texts_out_of_scope_choose_a_threshold(where):
     assert all(bool(each.labels) is not each.out_of_scope for each in found.predict(outside))
 
 
+def test_texts_out_of_scope_are_cleaned_as_those_that_are_classified():
+    plain = outside_texts()
+    mails = [f"Dear team,\n\n{text}\n\nBest regards\nKim\n\n> my card is lost" for text in plain]
+    by_plain, by_mails = (
+        train_classifier(WordVectors(256), TrainingTexts(toy_data(), oos_texts=tuple(outside))) for outside in (plain, mails)
+    )
+    assert by_mails.rejection == by_plain.rejection
+    test = toy_data(seed=1)
+    assert evaluate(by_plain, test, mails).out_of_scope == evaluate(by_plain, test, plain).out_of_scope
+
+
 def test_without_such_texts_a_share_may_be_refused():
     assert train(WordVectors(256), toy_data(40)).rejection is None
     found = train(WordVectors(256), toy_data(40), reject=0.1)

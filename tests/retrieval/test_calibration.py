@@ -8,12 +8,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from rejoinder.corpora.schema import Example
-from rejoinder.errors import InputError
+from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.calibration import _regression
 from rejoinder.retrieval.encoding.confidence import fit_logistic
 from rejoinder.retrieval.calibration import CalibratedIndex, calibrate, read_calibration
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
+from rejoinder.stores.address import store_of
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.retrieval.replies import Reply
 from tests.retrieval.conftest import HashEncoder
@@ -49,6 +50,16 @@ def test_where_scores_tell_right_from_wrong_probabilities_are_near_0_and_1(index
     assert fit.probabilities[fit.right].min() > 0.7 > 0.3 > fit.probabilities[~fit.right].max()
     fit.calibration.save(index.store)
     assert read_calibration(Index.open(index.store)) == fit.calibration
+
+
+def test_a_calibration_waits_for_a_change_which_would_sweep_it_away(calibrated, monkeypatch):
+    calibration = read_calibration(calibrated)
+    monkeypatch.setattr("rejoinder.retrieval.encoding.confidence.PATIENCE", 0.1)
+    with store_of(calibrated.folder).lock(), pytest.raises(BusyError, match="is being written"):
+        calibration.save(calibrated.folder)
+    with calibrated.store.lock():
+        calibration.save(calibrated.store)
+    assert read_calibration(calibrated) == calibration
 
 
 def test_probabilities_are_those_of_scikit_learn(tmp_path):

@@ -132,6 +132,13 @@ def test_what_one_role_says_at_once_is_read_as_one_message_and_not_said_again_pi
     assert sorted(found) == sorted(set(REPLIES) - {"Two cats.", "We open at nine."})
 
 
+def test_content_in_parts_is_read_as_its_texts_and_a_call_without_any_is_left_out():
+    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
+    parts = [{"type": "text", "text": "Is this"}, {"type": "image_url", "image_url": {"url": "x"}}, "yours?"]
+    chat = [{"role": "user", "content": "Hi"}, call, {"role": "assistant", "content": "It is 42."}]
+    assert read_contexts([[*chat, {"role": "user", "content": parts}]]) == [["Hi", "It is 42.", "Is this\nyours?"]]
+
+
 def test_suggestions_differ(index):
     [found] = texts(index.search([["x"]], k=6, distinct=True))
     assert len(found) == 4

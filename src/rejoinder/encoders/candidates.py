@@ -54,6 +54,7 @@ def candidate_lists(
             "the lists of candidates differ in length; score each length in a call of its own"
         )
     size = max(sizes, default=0)
+    candidates = list(candidates)  # rows of an array are objects only while somebody holds them
     sharing: dict[int, list[int]] = {}
     for context, texts in enumerate(candidates):
         sharing.setdefault(id(texts), []).append(context)

@@ -71,13 +71,13 @@ class IntentClassifier(Described):
         }
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
-        """Return vectors of unit length, (n, d)."""
-        return unit_rows(self.encoder.encode(read_texts(texts)))
+        """Return the vectors of texts, cleaned as messages: (n, d), of unit length."""
+        return unit_rows(self.encoder.encode(clean_messages(read_texts(texts))))
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """Return the intents of texts, cleaned as messages; a blank text is an InputError."""
         check_texts(texts)
-        vectors = self.vectors(clean_messages(texts))
+        vectors = self.vectors(texts)
         distances = self.centroids.distances(vectors)
         return decide(
             self.head.logits(vectors), distances, self.labels, self.multi_label, self.rejection

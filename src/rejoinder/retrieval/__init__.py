@@ -1,1 +1,1 @@
-"""The index: encoded candidates on disk, searched exactly."""
+"""Search for replies in an index, and the building of one."""

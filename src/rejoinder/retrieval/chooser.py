@@ -1,4 +1,4 @@
-"""What the parts of a message found becomes its replies."""
+"""The replies to a message, chosen among the candidates that its parts found."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def join_parts(
 
 
 def _complete_from(scores: Scores, wanted: int) -> float:
-    """Return the score below which a part may have candidates that it was not asked for."""
+    """Return the lowest score down to which all candidates of a part were found."""
     return float(scores[-1]) if len(scores) >= wanted else -math.inf
 
 

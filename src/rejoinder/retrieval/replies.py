@@ -1,9 +1,4 @@
-"""Replies of an index: as its segments store them, and as a search chooses and explains them.
-
-A segment has float32 vectors and the replies, memory-mapped; `writing` writes it. The choice among
-the best candidates of a search has no repeats, no near-duplicates, and as much diversity as was
-asked for.
-"""
+"""Replies as a search returns them: without repeats and near-duplicates, diverse, and explained."""
 
 from __future__ import annotations
 

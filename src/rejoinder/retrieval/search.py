@@ -127,11 +127,13 @@ class Searcher(Searchable, Described):
     ) -> list[list[Reply]]:
         """Find the best replies to contexts that are encoded already: (n, d), or (n, m, d).
 
-        The index's model encoded them. `inputs` are the newest messages, which a hybrid search
-        needs. `forbidden` is, for each conversation, what `queries.forbidden_keys` returns; None:
-        every reply may be found. `counts` says how many contexts, one after the other, are parts of
-        each conversation; None: one. `foreign` says which messages are of another language: the
-        replies to these lose `familiarity.FOREIGN` of their scores if they have titles or examples.
+        The index's model encoded them. `inputs` are the newest messages, or their parts: without
+        them there is no hybrid search, words change no scores, and no reply is known to answer the
+        opposite, so scores may differ from those of `search`. `forbidden` is, for each
+        conversation, what `queries.forbidden_keys` returns; None: every reply may be found.
+        `counts` says how many contexts, one after the other, are parts of each conversation; None:
+        one. `foreign` says which messages are of another language: the replies to these lose
+        `familiarity.FOREIGN` of their scores if they have titles or examples.
         """
         if not isinstance(vectors, ContextVectors):
             vectors = check_vectors(vectors, "context")

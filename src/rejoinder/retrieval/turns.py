@@ -49,12 +49,16 @@ def read_parts(
     `speller` returns what corrects the newest message, and is called where it has a word that is
     not a common one.
     """
-    turns = _turns(spoken(conversation))
-    message = read_message(turns[-1])
+    *earlier, newest = _turns(spoken(conversation))
+    message = read_message(newest)
     if speller is not None and not is_common(message.text):
         message = message.corrected(speller())
-    kept = turns[:-1] if history is None else turns[max(0, len(turns) - 1 - history) : -1]
-    return Reading([text if is_persona(text) else clean_message(text) for text in kept], message)
+    kept = earlier if history is None else earlier[max(0, len(earlier) - history) :]
+    return Reading(_clean_turns(kept), message)
+
+
+def _clean_turns(turns: Sequence[str]) -> list[str]:
+    return [text if is_persona(text) else clean_message(text) for text in turns]
 
 
 def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
@@ -116,4 +120,5 @@ def _fullest(texts: Sequence[str]) -> int:
 
 def clean_context(conversation: Conversation) -> tuple[str, ...]:
     """Return the texts of a conversation as an example is kept: by turns, and cleaned."""
-    return tuple(read_parts(conversation, None).context)
+    *earlier, newest = _turns(spoken(conversation))
+    return (*_clean_turns(earlier), clean_message(newest))

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rejoinder.conversations import NO_TURNS
+from rejoinder.conversations import NO_TURNS, content_text
 from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, RERANKED, SearchOptions
 from rejoinder.serving.imitated import read_embeddings, read_rerank
 
@@ -124,16 +124,10 @@ def _readable(value: object) -> object:
 
 
 def _with_text(message: object) -> object:
-    """Return a message whose content is parts, as chat APIs have them, with their texts."""
-    content = message.get("content") if isinstance(message, dict) else None
-    if not isinstance(message, dict) or not isinstance(content, list):
+    """Return a message with its content in parts as one text."""
+    if not isinstance(message, dict) or "content" not in message:
         return message
-    texts = [
-        part if isinstance(part, str) else part.get("text")
-        for part in content
-        if isinstance(part, str | dict)
-    ]
-    return {**message, "content": "\n".join(text for text in texts if isinstance(text, str))}
+    return {**message, "content": content_text(message["content"])}
 
 
 def _is_silent(message: object, *, is_newest: bool) -> bool:

@@ -1,1 +1,1 @@
-"""Encoded replies on disk: files of segments, and the scans that search them."""
+"""Storage of indexes and their logs: a folder, PostgreSQL, Milvus; exact and approximate scans."""

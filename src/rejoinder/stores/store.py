@@ -31,15 +31,15 @@ _HELD: ContextVar[tuple[Store, ...]] = ContextVar("stores that this thread has l
 
 
 class UnreachableError(RejoinderError, OSError):
-    """What keeps an index does not answer."""
+    """A store cannot be reached."""
 
 
 class DeniedError(InputError):
-    """Whoever asks may not do that to an index."""
+    """The user of a store has no right to do that."""
 
 
 class StaleError(InputError):
-    """What was opened is no longer there, since the index has changed: `refresh` finds what is."""
+    """Segments that were opened have been replaced since; `refresh` opens the present ones."""
 
 
 class SegmentWriter(Protocol):
@@ -58,7 +58,7 @@ class SegmentWriter(Protocol):
 
 
 class Store(ABC):
-    """What keeps an index. `str` gives its name, without any password."""
+    """The storage of an index. `str` gives its name, without any password."""
 
     @abstractmethod
     def read_manifest(self) -> Manifest:

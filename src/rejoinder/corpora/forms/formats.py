@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rejoinder.conversations import NO_TURNS, is_call, join_turns
+from rejoinder.conversations import NO_TURNS, content_text, is_call, join_turns
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import Threads, dialogue_examples
 from rejoinder.corpora.lines import Reading, strip_compression
@@ -242,7 +242,8 @@ def _spoken(messages: Any, reading: Reading) -> list[tuple[str | None, str]]:
         role = text_of(message["role"], f"messages[{index}].role")
         roles["tool" if is_call(message) else role] += 1
         if role not in NO_TURNS and not is_call(message):
-            text = text_of(message.get("content"), f"messages[{index}].content")
+            content = content_text(message.get("content"))
+            text = text_of(content, f"messages[{index}].content")
             spoken.append((role, text))
     for role, count in roles.items():
         reading.roles[role] = reading.roles.get(role, 0) + count

@@ -19,7 +19,7 @@ from rejoinder.retrieval.encoding.scoring import HeldOutScores
 from rejoinder.stores.address import store_of
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.names import CALIBRATION
-from rejoinder.stores.store import Store
+from rejoinder.stores.store import PATIENCE, Store
 
 # conversations with a right best reply, and with a wrong one, from which a calibration is fitted
 LEAST = 10
@@ -65,9 +65,15 @@ class Calibration:
         )
 
     def save(self, store: str | Path | Store) -> None:
-        """Keep the calibration with its index, in place of an earlier one."""
+        """Keep the calibration with its index, in place of an earlier one.
+
+        Raises:
+            BusyError: somebody else has been changing the index for `PATIENCE` seconds.
+        """
         text = json.dumps(signed({"format": FORMAT, **asdict(self)}), indent=1)
-        store_of(store).write_file(CALIBRATION, (text + "\n").encode())
+        own = store_of(store)
+        with own.lock(PATIENCE):  # a change would sweep away the file that is being written
+            own.write_file(CALIBRATION, (text + "\n").encode())
 
 
 def from_held_out(held_out: HeldOutScores | None, manifest: Manifest) -> Calibration | None:
@@ -100,9 +106,11 @@ def from_held_out(held_out: HeldOutScores | None, manifest: Manifest) -> Calibra
 def fit_logistic(
     features: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], shares: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], float]:
-    """Return weights and intercept of `_regression`, by Newton's method.
+    """Fit a logistic regression with an L2 penalty (C = 1) on standardised features (n, f).
 
-    An index is built without scikit-learn, whose import takes longer than the fit of thousands.
+    Return the weights (f,) and the intercept for the features as they were given. `right` are the
+    n labels, `shares` the weights of the rows. Newton's method, since an index is built without
+    scikit-learn, whose import takes longer than the fit of thousands.
     """
     mean = features.mean(axis=0)
     spread = features.std(axis=0)
