@@ -94,12 +94,12 @@ class Joined:
     def gather(self, rows: IntArray) -> tuple[Ids, Ids]:
         """As `Column.gather`."""
         lengths = np.zeros(len(rows), np.int32)
-        found = []
+        parts = []
         for mine, part, own in self._owned(rows):
             ids, lengths[mine] = part.gather(own)
-            found.append((mine, ids))
+            parts.append((mine, ids))
         ids = np.empty(int(lengths.sum()), np.int32)
-        for mine, part in found:
+        for mine, part in parts:
             ids[np.repeat(mine, lengths)] = part
         return ids, lengths
 

@@ -377,19 +377,21 @@ def train_on_ray(
     from rejoinder.training.recipe_files import recipe_document
     from rejoinder.training.run import RunSummary
 
-    place = Path(run).resolve()
-    place.parent.mkdir(parents=True, exist_ok=True)
+    run_folder = Path(run).resolve()
+    run_folder.parent.mkdir(parents=True, exist_ok=True)
     failures = FailureConfig(max_failures=restarts)
     trainer = TorchTrainer(
         _train,
         train_loop_config={
             "recipe": recipe_document(recipe),
-            "run": str(place),
+            "run": str(run_folder),
             "folder": str(Path.cwd()),
         },
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=gpus),
         run_config=RunConfig(
-            name=f"{place.name}.ray", storage_path=str(place.parent), failure_config=failures
+            name=f"{run_folder.name}.ray",
+            storage_path=str(run_folder.parent),
+            failure_config=failures,
         ),
     )
     try:
@@ -398,7 +400,7 @@ def train_on_ray(
         failed: dict[int, BaseException] = getattr(error, "worker_failures", {})
         reasons = [f"worker {rank}: {last_line(failure)}" for rank, failure in failed.items()]
         raise RejoinderError(
-            f"{place}: training on Ray failed: {'; '.join(reasons) or last_line(error)}"
+            f"{run_folder}: training on Ray failed: {'; '.join(reasons) or last_line(error)}"
         ) from None
     if "refused" in done:
         raise InputError(done["refused"])

@@ -29,12 +29,12 @@ def probe_connections(hosts: Collection[str] | None = None, *, seconds: int) -> 
     """
     if not _DESCRIPTORS.is_dir():
         return 0
-    found = 0
+    probed = 0
     for descriptor in _DESCRIPTORS.iterdir():
         with suppress(OSError):  # closed meanwhile, or not connected
             if descriptor.readlink().name.startswith("socket:"):
-                found += _probe(int(descriptor.name), hosts, seconds)
-    return found
+                probed += _probe(int(descriptor.name), hosts, seconds)
+    return probed
 
 
 def _probe(descriptor: int, hosts: Collection[str] | None, seconds: int) -> bool:

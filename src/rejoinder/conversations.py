@@ -53,10 +53,10 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
     Those of `NO_TURNS`, and calls of tools, are left out.
     """
     check_list(messages, "a conversation is a list of messages, oldest first")
-    said: list[tuple[str | None, str]] = []
+    turns: list[tuple[str | None, str]] = []
     for message in messages:
         if isinstance(message, str):
-            said.append((None, message))
+            turns.append((None, message))
             continue
         role = message.get("role") if isinstance(message, Mapping) else None
         if is_call(message) or (isinstance(role, str) and role in NO_TURNS):
@@ -66,10 +66,10 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
             raise InputError(
                 f'a message is a text, or {{"role": ..., "content": text}}; given: {shown(message)}'
             )
-        said.append((role, text))
-    if not said:
+        turns.append((role, text))
+    if not turns:
         raise InputError("a context has no message; it needs at least one, oldest first")
-    return said
+    return turns
 
 
 def is_call(message: object) -> bool:

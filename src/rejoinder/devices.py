@@ -118,8 +118,8 @@ def _views(buffer: Tensor, tensors: list[Tensor], ends: list[int]) -> list[Tenso
     views = []
     start = 0
     for tensor, end in zip(tensors, ends, strict=True):
-        place = buffer[start : start + tensor.nbytes]
-        views.append(place.view(tensor.dtype).view(tensor.shape))
+        piece = buffer[start : start + tensor.nbytes]
+        views.append(piece.view(tensor.dtype).view(tensor.shape))
         start = end
     return views
 
@@ -131,11 +131,11 @@ def _tensors(value: Any) -> Iterator[Tensor]:
         for field in dataclasses.fields(value):
             yield from _tensors(getattr(value, field.name))
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _tensors(each)
+        for item in value.values():
+            yield from _tensors(item)
     elif isinstance(value, tuple):
-        for each in value:
-            yield from _tensors(each)
+        for item in value:
+            yield from _tensors(item)
 
 
 def _with_tensors(value: Any, tensors: Iterator[Tensor]) -> Any:
@@ -144,10 +144,10 @@ def _with_tensors(value: Any, tensors: Iterator[Tensor]) -> Any:
         return next(tensors)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value) if field.init]
-        given = {name: _with_tensors(getattr(value, name), tensors) for name in names}
-        return dataclasses.replace(value, **given)
+        fields = {name: _with_tensors(getattr(value, name), tensors) for name in names}
+        return dataclasses.replace(value, **fields)
     if isinstance(value, Mapping):
-        return {name: _with_tensors(each, tensors) for name, each in value.items()}
+        return {name: _with_tensors(item, tensors) for name, item in value.items()}
     if isinstance(value, tuple):
-        return tuple(_with_tensors(each, tensors) for each in value)
+        return tuple(_with_tensors(item, tensors) for item in value)
     return value

@@ -113,7 +113,7 @@ def _markdown(text: object) -> str:
 
 
 def _html_table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{html.escape(each)}</th>' for each in table.head)
+    head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in table.head)
     rows = ("".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) for row in table.rows)
     body = "".join(f"<tr>{row}</tr>\n" for row in rows)
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n"
@@ -123,7 +123,7 @@ def _svg(chart: Bars) -> str:
     """Return stacked bars as SVG, each with a tip of its shares."""
     room = WIDTH / len(chart.bars)
     pieces = []
-    for place, (label, shares) in enumerate(chart.bars):
+    for number, (label, shares) in enumerate(chart.bars):
         top = float(HEIGHT)
         tip = ", ".join(
             f"{name} {share:.0%}" for name, share in zip(chart.parts, shares, strict=True)
@@ -133,7 +133,7 @@ def _svg(chart: Bars) -> str:
             height = round(HEIGHT * share, 2)
             top -= height
             pieces.append(
-                f'<rect x="{room * (place + _GAP):.2f}" y="{top:.2f}" '
+                f'<rect x="{room * (number + _GAP):.2f}" y="{top:.2f}" '
                 f'width="{room * (1 - 2 * _GAP):.2f}" height="{height}" fill="{colour}"/>'
             )
         pieces.append("</g>")
@@ -149,10 +149,10 @@ def _labels(labels: Sequence[str], room: float) -> str:
     """Return some of the labels below the bars, so that none covers another."""
     step = max(1, round(90 / room + 0.49))
     return "".join(
-        f'<text x="{room * (place + 0.5):.2f}" y="{HEIGHT + 18}" font-size="13" '
+        f'<text x="{room * (number + 0.5):.2f}" y="{HEIGHT + 18}" font-size="13" '
         f'text-anchor="middle" fill="currentColor">{html.escape(label)}</text>'
-        for place, label in enumerate(labels)
-        if place % step == 0
+        for number, label in enumerate(labels)
+        if number % step == 0
     )
 
 

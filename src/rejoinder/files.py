@@ -199,22 +199,23 @@ def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:
     if target.exists() and not target.is_dir():
         raise InputError(f"{path} is a file; name a folder to write to")
     known = (".*.part", ".*.lock", *names)  # what killed processes leave, too
-    for each in target.iterdir() if target.is_dir() else ():
-        if not any(map(each.match, known)):
+    for entry in target.iterdir() if target.is_dir() else ():
+        if not any(map(entry.match, known)):
             raise InputError(
-                f"{path} holds {each.name}, so it is not {what}; name another folder, or a new one"
+                f"{path} holds {entry.name}, so it is not {what}; name another folder, or a new one"
             )
 
 
 def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
     """Return the first thing in a folder that is neither one of `files` nor a folder of them."""
     known = [PurePath(pattern) for pattern in files]
-    folders = [parent for each in known for parent in each.parents if parent.name]
+    folders = [parent for pattern_path in known for parent in pattern_path.parents if parent.name]
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
         patterns = folders if path.is_dir() and not path.is_symlink() else known
         if not any(
-            len(each.parts) == len(name.parts) and name.match(str(each)) for each in patterns
+            len(pattern.parts) == len(name.parts) and name.match(str(pattern))
+            for pattern in patterns
         ):
             return name
     return None

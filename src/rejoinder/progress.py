@@ -63,7 +63,7 @@ def printable(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Return JSON with the codes of such characters in their place."""
-    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return CONTROLS.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def note(text: str) -> None:

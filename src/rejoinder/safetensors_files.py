@@ -33,23 +33,23 @@ def check_header(weights: Path) -> None:
 
 def stored_tensors(weights: Sequence[Path]) -> dict[str, tuple[str, list[int]]]:
     """Return type and shape of each tensor of some files. Reads no weights."""
-    found: dict[str, tuple[str, list[int]]] = {}
+    tensors: dict[str, tuple[str, list[int]]] = {}
     for path in weights:
         check_header(path)
         try:
             with safe_open(path, framework="numpy") as file:
                 for name in file.keys():  # noqa: SIM118
-                    if name in found:
+                    if name in tensors:
                         raise InputError(
                             f"{path} has the tensor {name}, which another of the model's files has"
                             " too; copy the model folder again"
                         )
                     tensor = file.get_slice(name)
                     kind = _TYPES.get(tensor.get_dtype(), tensor.get_dtype())
-                    found[name] = kind, tensor.get_shape()
+                    tensors[name] = kind, tensor.get_shape()
         except SafetensorError as error:
             raise InputError(f"{path} is damaged ({error}); copy the model folder again") from error
-    return found
+    return tensors
 
 
 def parameter_shapes(weights: Sequence[Path]) -> dict[str, list[int]]:

@@ -77,15 +77,15 @@ def non_default_fields(section: Any, *names: str) -> list[str]:
 
 def at_most_one(section: Any, *names: str) -> None:
     """Raise ValueError if more than one of the fields is given."""
-    if len(found := non_default_fields(section, *names)) > 1:
-        raise ValueError(f"give at most one of {', '.join(names)}; given: {', '.join(found)}")
+    if len(changed := non_default_fields(section, *names)) > 1:
+        raise ValueError(f"give at most one of {', '.join(names)}; given: {', '.join(changed)}")
 
 
 def exactly_one(section: Any, *names: str) -> None:
     """Raise ValueError unless exactly one of the fields is given."""
-    if len(found := non_default_fields(section, *names)) != 1:
+    if len(changed := non_default_fields(section, *names)) != 1:
         raise ValueError(
-            f"give exactly one of {', '.join(names)}; given: {', '.join(found) or 'none'}"
+            f"give exactly one of {', '.join(names)}; given: {', '.join(changed) or 'none'}"
         )
 
 
@@ -254,7 +254,7 @@ def _unknown_key(target: Any, value: Any, name: str) -> str | None:
             ),
             None,
         )
-        inner = [(items, item, str(place)) for place, item in enumerate(value)]
+        inner = [(items, item, str(number)) for number, item in enumerate(value)]
     elif isinstance(value, Mapping) and (fields := _fields(options, value)) is not None:
         for key in value:
             if key not in fields:
@@ -268,8 +268,8 @@ def _unknown_key(target: Any, value: Any, name: str) -> str | None:
             None,
         )
         inner = [(items, item, key) for key, item in value.items()]
-    found = (_unknown_key(kind, item, _dotted(name, key)) for kind, item, key in inner)
-    return next(filter(None, found), None)
+    unknown = (_unknown_key(kind, item, _dotted(name, key)) for kind, item, key in inner)
+    return next(filter(None, unknown), None)
 
 
 def _fields(options: list[Any], table: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -334,7 +334,7 @@ def _plain(detail: ErrorDetails) -> str:
     message = message.replace("an object", "a table").replace("a valid array", "a list")
     value = detail["input"]
     if message == "it should be a list" and isinstance(value, str):
-        return f"{message}, as {json.dumps([each.strip() for each in value.split(',')])}"
+        return f"{message}, as {json.dumps([part.strip() for part in value.split(',')])}"
     return message
 
 

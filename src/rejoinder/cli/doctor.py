@@ -30,9 +30,9 @@ def doctor(
     from rejoinder.cache import empty_cache
 
     removed = empty_cache() if empty else None
-    found = examine()
-    found["cache"]["removed"] = removed
-    emit(found, as_json, _text)
+    report = examine()
+    report["cache"]["removed"] = removed
+    emit(report, as_json, _text)
 
 
 def examine() -> dict[str, Any]:
@@ -45,7 +45,7 @@ def examine() -> dict[str, Any]:
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     files, size = cache_size()
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "rejoinder": rejoinder.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
@@ -56,7 +56,7 @@ def examine() -> dict[str, Any]:
         "cache": {"folder": str(cache_folder()), "files": files, "bytes": size},
         "telemetry": {name: os.environ[name] for name in TELEMETRY_OFF},
     }
-    return found | {"advice": advice(found)}
+    return report | {"advice": advice(report)}
 
 
 def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
@@ -85,14 +85,14 @@ def extras() -> dict[str, dict[str, str | None]]:
     """Return the library versions of each extra, None for a missing library."""
     from importlib import metadata
 
-    found: dict[str, dict[str, str | None]] = {}
+    versions: dict[str, dict[str, str | None]] = {}
     for line in metadata.requires("rejoinder") or ():
         requirement, _, marker = line.partition(";")
         if extra := re.search(r"extra\s*==\s*['\"]([\w-]+)['\"]", marker):
             name = re.match(r"[\w.-]+", requirement.strip())
             assert name is not None
-            found.setdefault(extra[1], {})[name[0]] = _version(name[0])
-    return found
+            versions.setdefault(extra[1], {})[name[0]] = _version(name[0])
+    return versions
 
 
 def advice(found: Mapping[str, Any]) -> list[str]:
@@ -171,13 +171,13 @@ def _processor_name() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _text(found: Mapping[str, Any]) -> str:
+def _text(report: Mapping[str, Any]) -> str:
     """Return what was found as lines: versions, processor, features, models, advice."""
-    torch = found["torch"]
-    processor = found["processor"]
+    torch = report["torch"]
+    processor = report["processor"]
     yes = {True: "yes", False: "no", None: "unknown"}
     lines = [
-        f"rejoinder {found['rejoinder']}, Python {found['python']}, {found['system']}",
+        f"rejoinder {report['rejoinder']}, Python {report['python']}, {report['system']}",
         "no torch"
         if torch is None
         else f"torch {torch['version']} ({torch['build']} build), {torch['threads']} threads, "
@@ -188,17 +188,19 @@ def _text(found: Mapping[str, Any]) -> str:
             f" exact 8-bit products {yes[processor['exact_int8']]},"
             f" packed linear layers {yes[processor['packed_linears']]}"
         ),
-        f"models: {', '.join(found['models'])}",
-        _cache_line(found["cache"]),
+        f"models: {', '.join(report['models'])}",
+        _cache_line(report["cache"]),
         (
             "telemetry of libraries:"
-            f" {', '.join(f'{name}={value}' for name, value in found['telemetry'].items())}"
+            f" {', '.join(f'{name}={value}' for name, value in report['telemetry'].items())}"
         ),
         "",
     ]
-    for extra, libraries in found["extras"].items():
+    for extra, libraries in report["extras"].items():
         missing = [name for name, version in libraries.items() if version is None]
-        there = [f"{name} {version}" for name, version in libraries.items() if version is not None]
+        installed = [
+            f"{name} {version}" for name, version in libraries.items() if version is not None
+        ]
         state = f"missing {', '.join(missing)}" if missing else "complete"
-        lines.append(f"{extra:10} {state}" + (f" ({', '.join(there)})" if there else ""))
-    return "\n".join([*lines, "", *(found["advice"] or ["nothing to advise"])])
+        lines.append(f"{extra:10} {state}" + (f" ({', '.join(installed)})" if installed else ""))
+    return "\n".join([*lines, "", *(report["advice"] or ["nothing to advise"])])

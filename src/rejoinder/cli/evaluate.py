@@ -131,20 +131,20 @@ def evaluate(
         _compare_readings(rankers, loading, as_json)
         return
     tasks = list(loading)
-    training = [read_training(bare, Path(place), split, reading, fit_on) for place in places]
+    training = [read_training(bare, Path(path), split, reading, fit_on) for path in places]
     rows = []
     learned = []
     for (name, task), examples in zip(tasks, training, strict=True):
         for model, ranker in rankers.items():
-            if found := fit_ranker(model, bare[model], partial(list, examples)):
-                learned.append({"model": model, "data": name, **found})
+            if facts := fit_ranker(model, bare[model], partial(list, examples)):
+                learned.append({"model": model, "data": name, **facts})
             result = _ranked(model, ranker, task, opener.block_size(model))
             rows.append(report.Row(model, name, result, str(reading)))
     opener.report_truncated()
     if folder is not None:
         save_with_note(table_of_rows(rows, "Recall at 1"), folder)
-    found = {"results": report.to_json(rows, above), "learned": learned}
-    emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
+    facts = {"results": report.to_json(rows, above), "learned": learned}
+    emit(facts, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
 
 
 def _ranked(model: str, ranker: Ranker, task: RankingTask, block_size: int | None) -> RankingResult:
@@ -253,8 +253,8 @@ def _search(
 ) -> list[list[tuple[str, float]]]:
     from rejoinder.retrieval.options import ANY_SCORE
 
-    found = index.search(contexts, k, ANY_SCORE, history=history, hybrid=hybrid, distinct=False)
-    return [[(reply.text, reply.score) for reply in replies] for replies in found]
+    results = index.search(contexts, k, ANY_SCORE, history=history, hybrid=hybrid, distinct=False)
+    return [[(reply.text, reply.score) for reply in replies] for replies in results]
 
 
 def save_with_note(table: Table, folder: Path) -> list[Path]:
@@ -285,9 +285,9 @@ def _compare_readings(
         for model, ranker in rankers.items():
             with track(f"Ranking with {model}", total=len(task) * len(table_readings())) as advance:
                 tables.append(context_table(ranker, task, model, name, 0, ENCODER_BLOCK, advance))
-    found = {"results": [row for table in tables for row in table.to_json()]}
+    report = {"results": [row for table in tables for row in table.to_json()]}
     emit(
-        found, as_json, lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n")
+        report, as_json, lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n")
     )
 
 
@@ -315,14 +315,14 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
     return models, [*data, *more]
 
 
-def _read_replies(file: Path, settings: list[str] | None, given: typer.Context) -> list[str]:
+def _read_replies(file: Path, settings: list[str] | None, context: typer.Context) -> list[str]:
     from rejoinder.corpora.keys import text_key
     from rejoinder.corpora.registry.candidates import read_candidates
     from rejoinder.corpora.registry.reply_settings import parse_settings
 
     for option in ("candidates", "copies"):
         if (
-            source := given.get_parameter_source(option)
+            source := context.get_parameter_source(option)
         ) is not None and source.name == "COMMANDLINE":
             raise InputError(
                 f"--replies ranks all different replies of {file}; leave --{option} out"

@@ -170,13 +170,13 @@ def _try(joined: JoinedEncoder, data: Sequence[Path]) -> list[dict[str, float]]:
     from rejoinder.evaluation.tasks import ranking_task
 
     tasks = []
-    for place in data:
-        with track(f"Reading {place}") as advance:
-            examples = read_sample(place, advance)
+    for path in data:
+        with track(f"Reading {path}") as advance:
+            examples = read_sample(path, advance)
         if len(examples) < 2:
-            part = " (its split valid)" if place.is_dir() else ""
+            part = " (its split valid)" if path.is_dir() else ""
             raise InputError(
-                f"{place}{part} has {len(examples)} examples; a share is chosen on 2 or more,"
+                f"{path}{part} has {len(examples)} examples; a share is chosen on 2 or more,"
                 " or given: --share 0.3"
             )
         most = min(CANDIDATES, len(examples))
@@ -187,13 +187,13 @@ def _try(joined: JoinedEncoder, data: Sequence[Path]) -> list[dict[str, float]]:
     with track("Ranking", total=len(shares) * sum(map(len, tasks)), unit="examples") as advance:
         for share in shares:
             ranker = known.with_share(share)
-            found = [evaluate_task(ranker, task, progress=advance) for task in tasks]
-            recall = fmean(result.recall[1].value for result in found)
+            results = [evaluate_task(ranker, task, progress=advance) for task in tasks]
+            recall = fmean(result.recall[1].value for result in results)
             rows.append(
                 {
                     "share": share,
                     "recall@1": recall,
-                    "mrr": fmean(result.mrr.value for result in found),
+                    "mrr": fmean(result.mrr.value for result in results),
                 }
             )
     return rows
@@ -205,11 +205,11 @@ def _text(result: Mapping[str, Any]) -> str:
         f"{row['share']:19.2f}  {row['recall@1']:.1%}  {row['mrr']:.1%}" for row in result["tried"]
     ]
     opening = result["opening_share"]
-    said = "" if opening is None else f", {opening:g} where nothing was said before"
+    opening_text = "" if opening is None else f", {opening:g} where nothing was said before"
     return "\n".join(
         [
             *lines,
-            f"the second model's share is {result['share']:g}{said}",
+            f"the second model's share is {result['share']:g}{opening_text}",
             f"model: {result['model']}",
         ]
     )

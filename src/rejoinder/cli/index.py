@@ -144,8 +144,8 @@ def build(
     if output is None:
         raise InputError("give -o INDEX for the folder to write, or --dry-run to look at the file")
     with _cluster(ray, output, model, engine) as cluster:
-        place = _place(output, store)
-        place.check_free(overwrite=overwrite)
+        target = _place(output, store)
+        target.check_free(overwrite=overwrite)
         total = source.total()
         light = total is not None and total <= FEW_REPLIES
         opened = open_encoder(model, engine=engine, light=light, device=device)
@@ -158,7 +158,7 @@ def build(
         with contextlib.ExitStack() as bars:
             options["progress"] = bars.enter_context(track("Encoding", total, "replies"))
             options["phases"] = partial(_next_bar, bars)
-            built = Index.build(encoder, source.read(), place, **options)
+            built = Index.build(encoder, source.read(), target, **options)
     report_truncated(encoder, "replies")
     _report_language(model, built)
     emit(describe(built, added=total), as_json, describe_text)
@@ -312,8 +312,8 @@ def reencode(
         store.check_free(overwrite=overwrite)
         opened = Index.open(folder)
         light = len(opened) <= FEW_REPLIES
-        found = open_encoder(model, engine=engine, light=light, device=device)
-        encoder = track_truncation(found)
+        plain_encoder = open_encoder(model, engine=engine, light=light, device=device)
+        encoder = track_truncation(plain_encoder)
         with track("Encoding", total=len(opened), unit="replies") as advance:
             made = opened.reencode(
                 encoder, store, overwrite=overwrite, progress=advance, engine=cluster
@@ -406,7 +406,7 @@ def _cluster(
 
 def note_scores(before: Manifest, after: Manifest) -> None:
     """Say that scores of an index are others, if a change made or removed its head or examples."""
-    scales = [each.head and each.examples > 0 for each in (before, after)]
+    scales = [manifest.head and manifest.examples > 0 for manifest in (before, after)]
     if scales[0] != scales[1]:
         note("scores are on another scale now: set thresholds and calibrate again")
 

@@ -121,19 +121,19 @@ def train(
         )
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
-    given = data.read_training(texts, separator=cut, out_of_scope=oos)
-    note_reading(given)
+    training = data.read_training(texts, separator=cut, out_of_scope=oos)
+    note_reading(training)
     models = [model, *(also or ())]
     encoder = open_all(models, vectors, precision, device)
     advice = "train on e5 or use (extra languages): rejoinder intents train e5 ..."
-    report_language(models, given.train.texts, "texts", advice)
-    if not multi_label and not given.has_oos:
-        given = given.with_background(is_multilingual=encoder.is_multilingual)
+    report_language(models, training.train.texts, "texts", advice)
+    if not multi_label and not training.has_oos:
+        training = training.with_background(is_multilingual=encoder.is_multilingual)
     made = classifier.train_classifier(
-        encoder, given, chosen, multi_label=multi_label, reject=reject, track=track
+        encoder, training, chosen, multi_label=multi_label, reject=reject, track=track
     )
     if made.trained.get("rejection_texts") == 0:
-        _note_few_texts(given.is_background, reject)
+        _note_few_texts(training.is_background, reject)
     folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {
@@ -147,8 +147,8 @@ def train(
 
 def note_reading(*texts: IntentData | TrainingTexts | None) -> None:
     """Print how unclear files were read."""
-    for each in texts:
-        for line in () if each is None else each.notes:
+    for source in texts:
+        for line in () if source is None else source.notes:
             note(line)
 
 
@@ -205,11 +205,11 @@ def evaluate(
     )
     note_reading(inside, learned)
     opened = load_classifier(classifier, _models(), device)
-    found = report.build_report(opened, inside, oos_texts, learned, track=track)
+    built = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
-        report.write_report(found, opened.labels, to, pictures=pictures, overwrite=overwrite)
-    result = {"classifier": str(classifier), "test": str(test), **evaluation.to_json(found)}
-    emit(result, as_json, lambda _: found.markdown().rstrip("\n"))
+        report.write_report(built, opened.labels, to, pictures=pictures, overwrite=overwrite)
+    result = {"classifier": str(classifier), "test": str(test), **evaluation.to_json(built)}
+    emit(result, as_json, lambda _: built.markdown().rstrip("\n"))
 
 
 def _models() -> list[str]:
@@ -246,19 +246,20 @@ def predict(
     from rejoinder.intents.folder import load_classifier
 
     opened = load_classifier(classifier, _models())
-    given = list(texts or read_messages(sys.stdin.buffer))
-    if not given:
+    messages = list(texts or read_messages(sys.stdin.buffer))
+    if not messages:
         raise InputError("no text; give one or more, or lines on standard input")
     rows = []
-    for text, found in zip(given, opened.predict(given), strict=True):
+    for text, prediction in zip(messages, opened.predict(messages), strict=True):
         best = [
-            {"label": name, "probability": round(chance, 6)} for name, chance in found.ranking[:top]
+            {"label": name, "probability": round(chance, 6)}
+            for name, chance in prediction.ranking[:top]
         ]
         rows.append(
             {
                 "text": text,
-                "labels": list(found.labels),
-                "out_of_scope": found.out_of_scope,
+                "labels": list(prediction.labels),
+                "out_of_scope": prediction.out_of_scope,
                 "ranking": best,
             }
         )
@@ -340,15 +341,15 @@ def split(
         numbers = [float(share) for share in shares.split(",")]
     except ValueError:
         raise InputError(f"--shares {shares}: give three numbers, as 0.8,0.1,0.1") from None
-    given = data.read_all_parts(texts)
-    note_reading(given)
-    made = parts.cut(given, numbers)
+    labelled = data.read_all_parts(texts)
+    note_reading(labelled)
+    made = parts.cut(labelled, numbers)
     parts.write_parts(made, output, overwrite=overwrite)
     for name, share, part in zip(parts.NAMES, numbers, made, strict=True):
         if share > 0 and not len(part):
             note(
-                f"no {name}.csv: {counted(len(given), 'text')} of"
-                f" {counted(len(given.names), 'intent')} are too few for a share of {share:g}"
+                f"no {name}.csv: {counted(len(labelled), 'text')} of"
+                f" {counted(len(labelled.names), 'intent')} are too few for a share of {share:g}"
             )
     result = {"folder": str(output), **dict(zip(parts.NAMES, map(len, made), strict=True))}
     emit(result, as_json, lambda r: f"{r['train']:,}, {r['valid']:,}, {r['test']:,}: {r['folder']}")
@@ -375,7 +376,9 @@ def _predict_text(result: Mapping[str, Any]) -> str:
     blocks = []
     for row in result["predictions"]:
         labels = "out of scope" if row["out_of_scope"] else ", ".join(row["labels"]) or "none"
-        ranking = ", ".join(f"{each['label']} {each['probability']:.3f}" for each in row["ranking"])
+        ranking = ", ".join(
+            f"{intent['label']} {intent['probability']:.3f}" for intent in row["ranking"]
+        )
         blocks.append(f"{row['text']}\n    {labels}    ({ranking})")
     return "\n".join(blocks)
 

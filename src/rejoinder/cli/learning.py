@@ -285,21 +285,21 @@ def _erase(store: Store, conditions: Mapping[str, Any]) -> Erased:
 
 def _conditions(words: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of `FeedbackLog.delete`."""
-    found: dict[str, Any] = {}
+    conditions: dict[str, Any] = {}
     for word in words:
         name, _, value = word.partition("=")
         if word == "all" and len(words) == 1:
             return {}
         if word.isascii() and word.isdecimal() and len(word) < 19:
-            found.setdefault("ids", []).append(int(word))
-        elif name in ("before", "source") and value and name not in found:
-            found[name] = _seconds(value) if name == "before" else value
+            conditions.setdefault("ids", []).append(int(word))
+        elif name in ("before", "source") and value and name not in conditions:
+            conditions[name] = _seconds(value) if name == "before" else value
         else:
             raise InputError(
                 f"--delete {word[:40]!r}: give all alone, or before=DAY and source=NAME once and"
                 " numbers of entries"
             )
-    return found
+    return conditions
 
 
 def _seconds(day: str) -> float:

@@ -115,8 +115,10 @@ def read_training(
     ):
         return []
     with track(f"Reading {fit_on or path} for {', '.join(names)}", unit="examples") as advance:
-        found = training_examples(fit_on or path, path, ranked_part(path, split), progress=advance)
-    return [replace(example, context=tuple(cut.cut(example.context))) for example in found]
+        examples = training_examples(
+            fit_on or path, path, ranked_part(path, split), progress=advance
+        )
+    return [replace(example, context=tuple(cut.cut(example.context))) for example in examples]
 
 
 def read_sample(path: Path, advance: Advance) -> list[Example]:

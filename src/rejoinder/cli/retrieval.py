@@ -131,13 +131,13 @@ def reply(
     lowest = _lowest(first, minimum_score)
     find = _finder(searcher, options)
     fewest = k
-    for given, said, answer in _answers(find, asked):
+    for fields, conversation, answer in _answers(find, asked):
         fewest = min(fewest, len(answer.replies))
         result = {
-            **given,
-            "context": said,
+            **fields,
+            "context": conversation,
             **_to_json(answer),
-            **_notes(first, options, said, answer),
+            **_notes(first, options, conversation, answer),
         }
         emit(
             result,
@@ -150,11 +150,11 @@ def reply(
 
 
 def _notes(
-    index: Any, options: SearchOptions, said: Conversation, answer: Answer
+    index: Any, options: SearchOptions, conversation: Conversation, answer: Answer
 ) -> dict[str, Any]:
     """Return how a message was read, and why there is no reply, where a program can tell."""
-    [notes] = index.notes([said], options.history)
-    reason = None if answer.replies else index.silence(said, options)
+    [notes] = index.notes([conversation], options.history)
+    reason = None if answer.replies else index.silence(conversation, options)
     told = {"notes": notes, "reason": reason}
     return {name: value for name, value in told.items() if value}
 
@@ -166,9 +166,9 @@ def _read_conversations(file: Path) -> list[tuple[dict[str, Any], Conversation]]
 
 
 def _one(messages: list[str]) -> list[tuple[dict[str, Any], Conversation]]:
-    said = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
-    _check(said)
-    return [({}, said)]
+    conversation = list(read_messages(sys.stdin.buffer)) if messages == ["-"] else messages
+    _check(conversation)
+    return [({}, conversation)]
 
 
 def _answers(
@@ -181,9 +181,10 @@ def _answers(
         else contextlib.nullcontext() as advance
     ):
         for part in (asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)):
-            found = find([said for _, said in part])
+            answers = find([conversation for _, conversation in part])
             yield from (
-                (given, said, answer) for (given, said), answer in zip(part, found, strict=True)
+                (fields, conversation, answer)
+                for (fields, conversation), answer in zip(part, answers, strict=True)
             )
             if advance is not None:
                 advance(len(part))
@@ -332,8 +333,8 @@ def _answer(
         _check([line])
     except InputError as error:
         return str(error)
-    [answer] = find([said := talk.asked(line)])
-    talk.append(turn := {"message": line, **_to_json(answer), **notes(said, answer)})
+    [answer] = find([conversation := talk.asked(line)])
+    talk.append(turn := {"message": line, **_to_json(answer), **notes(conversation, answer)})
     shown = show(turn)
     return shown if turn["replies"] else f"({shown})"
 
@@ -446,7 +447,7 @@ def _check(messages: Sequence[str]) -> None:
 
 def _to_json(answer: Answer) -> dict[str, Any]:
     sure = {} if answer.confidence is None else {"confidence": answer.confidence}
-    return {**sure, "replies": [each.to_json() for each in answer.replies]}
+    return {**sure, "replies": [candidate.to_json() for candidate in answer.replies]}
 
 
 def _reasons(reply: Mapping[str, Any]) -> list[str]:
@@ -477,12 +478,12 @@ def _show(
 ) -> str:
     """Return the replies and the confidence of the best as lines, or why there are none."""
     blocks = []
-    for each in answer["replies"]:
-        text = each["text"].replace("\n", "\n" + " " * 16)
-        blocks.append(f"{each['score']:6.3f}  {'#' + str(each['position']):<8}{text}")
-        if each["payload"]:
-            blocks.append(" " * 16 + json.dumps(each["payload"], ensure_ascii=False))
-        blocks += _reasons(each)
+    for candidate in answer["replies"]:
+        text = candidate["text"].replace("\n", "\n" + " " * 16)
+        blocks.append(f"{candidate['score']:6.3f}  {'#' + str(candidate['position']):<8}{text}")
+        if candidate["payload"]:
+            blocks.append(" " * 16 + json.dumps(candidate["payload"], ensure_ascii=False))
+        blocks += _reasons(candidate)
     p = answer.get("confidence")
     if p is not None and minimum_confidence is not None and p < minimum_confidence:
         least = f"{minimum_confidence:g}"

@@ -41,9 +41,9 @@ class Command(PlainValues, TyperCommand):
         super().__init__(*args, **options)
         for parameter in self.params:
             if parameter.param_type_name == "argument":
-                each: Any = parameter
-                each.metavar = each.metavar or each.name.upper()
-                each.display_type_rich = lambda ctx: None  # noqa: ARG005
+                argument: Any = parameter
+                argument.metavar = argument.metavar or argument.name.upper()
+                argument.display_type_rich = lambda ctx: None  # noqa: ARG005
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb, unless a number among the options is infinite or NaN."""
@@ -119,12 +119,13 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 def _failure(error: BaseException, line: str) -> str:
     """Return the line that tells an error to people; `line` is what it says itself."""
-    for each in _chain(error):
+    for cause in _chain(error):
         # Some libraries (safetensors, torch) wrap the system's error in one of their own and keep
         # only its text.
-        if getattr(each, "errno", None) in _FULL or os.strerror(errno.ENOSPC) in str(each):
+        if getattr(cause, "errno", None) in _FULL or os.strerror(errno.ENOSPC) in str(cause):
             return (
-                f"no space left to write{_file_of(each, ' ')}; free some. Older output is untouched"
+                f"no space left to write{_file_of(cause, ' ')}; free some."
+                " Older output is untouched"
             )
     if isinstance(error, RejoinderError):
         return line
@@ -189,11 +190,11 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _is_memory(error: BaseException) -> bool:
     # PyTorch's allocators raise RuntimeErrors, of which only the one for GPUs has a class of its
     # own.
-    said = str(error) if isinstance(error, RuntimeError) else ""
+    message = str(error) if isinstance(error, RuntimeError) else ""
     return (
         isinstance(error, MemoryError)
-        or "DefaultCPUAllocator" in said
-        or "out of memory" in said.lower()
+        or "DefaultCPUAllocator" in message
+        or "out of memory" in message.lower()
     )
 
 

@@ -81,8 +81,8 @@ def _converted(value: Any, annotation: Any, info: Any) -> Any:
 
 
 def _all_converted(values: Sequence[Any], annotation: Any, info: Any) -> Any:
-    converted = [_converted(each, annotation, info) for each in values]
-    return _UNKNOWN if any(each is _UNKNOWN for each in converted) else converted
+    converted = [_converted(value, annotation, info) for value in values]
+    return _UNKNOWN if any(value is _UNKNOWN for value in converted) else converted
 
 
 def _may_be_any(info: Any) -> bool:

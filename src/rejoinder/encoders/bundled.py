@@ -116,19 +116,19 @@ def weights(name: str) -> Weights:
             f"several packages bring a model {name!r}: {brought}; remove all but one of them"
         )
     try:
-        found = points[0].load()
+        loaded = points[0].load()
     except (ImportError, AttributeError) as error:
         raise InputError(
             f"the package {_package(points[0])},"
             f" which brings the model {name!r}, is broken ({error}); install it again"
         ) from error
-    if not isinstance(found, Weights) or found.folder is None:
+    if not isinstance(loaded, Weights) or loaded.folder is None:
         raise InputError(
-            f"the package {_package(points[0])} brings the model {name!r} as {found!r},"
+            f"the package {_package(points[0])} brings the model {name!r} as {loaded!r},"
             " not as rejoinder.encoders.bundled.Weights with a folder;"
             " install a version that fits this one of rejoinder"
         )
-    return found
+    return loaded
 
 
 def _package(point: EntryPoint) -> str:

@@ -61,6 +61,6 @@ def candidate_lists(
     numbers: dict[str, int] = {}
     groups = []
     for shared in sharing.values():
-        found = (numbers.setdefault(text, len(numbers)) for text in candidates[shared[0]])
-        groups.append((np.array(shared), np.fromiter(found, dtype=np.int32, count=size)))
+        ids = (numbers.setdefault(text, len(numbers)) for text in candidates[shared[0]])
+        groups.append((np.array(shared), np.fromiter(ids, dtype=np.int32, count=size)))
     return CandidateLists(list(numbers), groups, (len(contexts), size))

@@ -253,8 +253,8 @@ class TextEncoder(TruncationCounter, DualEncoder):
         counts = np.array([max(1, len(statements)) for statements in stated])
         several = np.repeat(vectors[:, None], counts.max(), axis=1)
         for row, statements in enumerate(stated):
-            for place, text in enumerate(statements):
-                several[row, place] += h[text]
+            for column, text in enumerate(statements):
+                several[row, column] += h[text]
         return ContextVectors(
             several, np.arange(counts.max()) < counts[:, None], INVERSE_TEMPERATURE
         )

@@ -30,7 +30,7 @@ def takes_programs(
     programs = (folder / onnx.MANIFEST).is_file()
     weights = (folder / "config.json").is_file()
     if engine == "onnx":
-        _check_programs(name, device, there=programs)
+        _check_programs(name, device, has_programs=programs)
         return True
     if engine == "torch":
         if programs and not weights:
@@ -48,13 +48,13 @@ def takes_programs(
     return light and device in ("auto", "cpu") and precision != "bf16"
 
 
-def _check_programs(name: str | Path, device: str, *, there: bool) -> None:
+def _check_programs(name: str | Path, device: str, *, has_programs: bool) -> None:
     if device not in ("auto", "cpu"):
         raise InputError(
             f"ONNX programs compute on the processor, not on {device};"
             " take device cpu, or engine torch"
         )
-    if not there:
+    if not has_programs:
         from rejoinder.encoders.folders import find
 
         find(name)  # another error if there is no such model

@@ -120,7 +120,7 @@ def check_texts(name: str, kind: str) -> None:
     if family(kind).open is not Encoder:
         if kind == joined.KIND:
             joined.refuse()
-        able = ", ".join(each for each in FAMILIES if FAMILIES[each].open is Encoder)
+        able = ", ".join(kind_name for kind_name in FAMILIES if FAMILIES[kind_name].open is Encoder)
         raise InputError(
             f"{name} is a {kind}, which gives no vectors h and r of single texts; these do: {able}"
         )

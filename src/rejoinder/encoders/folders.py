@@ -82,10 +82,10 @@ def _bundled(name: str) -> Path:
             f"the weights of {name} are not in this installation ({folder} has no {CONFIG});"
             " install the package that brings them again, or name a model folder"
         )
-    if (found := fingerprint(read_folder(folder))) != known.fingerprint:
+    if (actual := fingerprint(read_folder(folder))) != known.fingerprint:
         raise InputError(
             f"{folder} is not the model {name} that was installed:"
-            f" its fingerprint is {found[:12]}...,"
+            f" its fingerprint is {actual[:12]}...,"
             f" not {known.fingerprint[:12]}...; install it again"
         )
     return folder
@@ -165,8 +165,8 @@ def model_folders(place: Path) -> list[Path]:
 
     Parts of joined ones are none.
     """
-    found = {path.parent for path in place.rglob(CONFIG) if is_ours(path.parent, FOLDER)}
-    return sorted(found - {folder / part for folder in found for part in PARTS})
+    folders = {path.parent for path in place.rglob(CONFIG) if is_ours(path.parent, FOLDER)}
+    return sorted(folders - {folder / part for folder in folders for part in PARTS})
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -185,7 +185,9 @@ def describe(folder: Path) -> dict[str, Any]:
         "path": str(folder),
         "kind": kind,
         "quantized": all(map(_is_stored, configs)),
-        "parameters": sum(math.prod(shape) for each in shapes for shape in each.values()),
+        "parameters": sum(
+            math.prod(shape) for part_shapes in shapes for shape in part_shapes.values()
+        ),
         "bytes": folder_bytes(folder),
         "fingerprint": fingerprint(config),
     }

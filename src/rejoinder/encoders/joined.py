@@ -121,9 +121,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         first, second = (part.name for part in self.parts)
         share = self.config.share
         opening = self.config.opening_share
-        said = "" if opening is None else OPENING.format(share=opening)
+        opening_text = "" if opening is None else OPENING.format(share=opening)
         return CARD.format(
-            first=first, second=second, share=share, rest=round(1 - share, 6), opening=said
+            first=first, second=second, share=share, rest=round(1 - share, 6), opening=opening_text
         )
 
     @property

@@ -162,17 +162,17 @@ def open_program(path: Path, threads: int | None = None) -> Callable[..., list[A
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    given = os.environ.get("OMP_NUM_THREADS", "")  # onnxruntime itself does not ask
-    options.intra_op_num_threads = threads or (int(given) if given.isdigit() else 0)
+    setting = os.environ.get("OMP_NUM_THREADS", "")  # onnxruntime itself does not ask
+    options.intra_op_num_threads = threads or (int(setting) if setting.isdigit() else 0)
     # The threads of one file's session would otherwise keep a core busy while another one's
     # compute.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     with _known(path):
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
-    def run(**given: Any) -> list[Any]:
+    def run(**inputs: Any) -> list[Any]:
         with _known(path):
-            return list(session.run(None, given))
+            return list(session.run(None, inputs))
 
     return run
 
@@ -293,8 +293,8 @@ class OnnxEncoder(TextEncoder):
     @property
     def history(self) -> HistoryText | None:
         """Reading of earlier messages; None: the newest one alone."""
-        given = self.manifest["history"]
-        return None if given is None else HistoryText(**given)
+        fields = self.manifest["history"]
+        return None if fields is None else HistoryText(**fields)
 
     @property
     def size(self) -> int:
@@ -335,10 +335,10 @@ class OnnxEncoder(TextEncoder):
             mask = np.arange(max(1, counts.max())) < counts[:, None]
             padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
             padded[mask] = chosen
-            found = self._run(
+            output = self._run(
                 self._trunk, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask
             )
-            vectors[rows] = found if side == "reduction" else self._head(found, side)
+            vectors[rows] = output if side == "reduction" else self._head(output, side)
             if advance is not None:
                 advance(len(rows))
 
@@ -357,17 +357,17 @@ class OnnxEncoder(TextEncoder):
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
         return self._run(COMBINED, len(x), self.size, context=x, history=z)
 
-    def _run(self, name: str, rows: int, size: int, **given: Any) -> FloatArray:
+    def _run(self, name: str, rows: int, size: int, **inputs: Any) -> FloatArray:
         """Compute a file; one that is not there, or gives something else, is an InputError."""
         path = self.folder / name
         if name not in self._names:
             raise InputError(f"{path} is not in {MANIFEST}; export the model again")
         if name not in self._programs:
             self._programs[name] = open_program(path, self.threads)
-        found = self._programs[name](**given)
-        if len(found) != 1 or np.shape(found[0]) != (rows, size):
-            shapes = ", ".join(str(np.shape(each)) for each in found)
+        outputs = self._programs[name](**inputs)
+        if len(outputs) != 1 or np.shape(outputs[0]) != (rows, size):
+            shapes = ", ".join(str(np.shape(output)) for output in outputs)
             raise InputError(
                 f"{path} gives {shapes} where {(rows, size)} is needed; copy the folder again"
             )
-        return np.asarray(found[0], dtype=np.float32)
+        return np.asarray(outputs[0], dtype=np.float32)

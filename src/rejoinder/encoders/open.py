@@ -346,8 +346,8 @@ def identity(name: str) -> str:
     """Return a name with the fingerprint of its folder, or with our version."""
     from rejoinder import __version__
 
-    kind, colon, place = name.rpartition(":")
-    folder, mark, output = place.partition("#")
+    kind, colon, location = name.rpartition(":")
+    folder, mark, output = location.partition("#")
     has_folder = Path(folder).is_dir() or bundled.is_name(folder)
     if not has_folder and ("/" not in folder or kind.endswith("st")):
         return f"{name} of rejoinder {__version__}"

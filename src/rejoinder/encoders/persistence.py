@@ -95,7 +95,7 @@ def write_files(
     else:
         # Parameters, not the state dictionary: what two parts of a network share is there once.
         named = (
-            each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX)
+            pair for pair in module.named_parameters() if not pair[0].startswith(TRAINING_PREFIX)
         )
         weights = {name: value.detach().cpu().contiguous() for name, value in named}
         if isinstance(ranges := getattr(module, "quantization", None), Ranges):
@@ -182,7 +182,7 @@ def load(
         check_count("threads", threads)
         torch.set_num_threads(threads)
     folder = find(name_or_path)
-    place = find_device(device)
+    torch_device = find_device(device)
     config = _read_config(folder)
     name = Path(name_or_path).resolve() if Path(name_or_path).is_dir() else name_or_path
     reopen = partial(load, name, precision=precision, device=device)
@@ -196,7 +196,7 @@ def load(
             first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen
         )
     kind = config["model"].get("kind")
-    chosen = choose_precision(precision, kind, place)
+    chosen = choose_precision(precision, kind, torch_device)
     if is_quantized(config):
         module, tokenizer, config = load_module(
             folder, torch.bfloat16 if chosen == "bf16" else torch.float32
@@ -204,12 +204,12 @@ def load(
     else:
         module, tokenizer, config = load_as_validated(folder)
     return family(kind).open(
-        prepare(module, chosen, place),
+        prepare(module, chosen, torch_device),
         tokenizer,
         max_length=config["max_length"],
         fingerprint=fingerprint(config),
         name=str(name_or_path),
-        device=place,
+        device=torch_device,
         reopen=reopen,
     )
 

@@ -274,9 +274,13 @@ def open_sentence_transformer(
     from rejoinder.devices import find_device, half_precision
     from rejoinder.processor import has_fast_bfloat16
 
-    place = find_device(device)
-    model = load_sentence_transformer(folder, str(place))
-    fast = has_fast_bfloat16() if place.type == "cpu" else half_precision(place) == "bf16"
+    torch_device = find_device(device)
+    model = load_sentence_transformer(folder, str(torch_device))
+    fast = (
+        has_fast_bfloat16()
+        if torch_device.type == "cpu"
+        else half_precision(torch_device) == "bf16"
+    )
     if precision == "auto" and fast:
         model = model.bfloat16()
 

@@ -208,8 +208,8 @@ class Encoder(_Model, TextEncoder):
 class _DialogueModel(_Model):
     """A model that reads all messages of a conversation as one text."""
 
-    def __init__(self, module: Any, tokenizer: Tokenizer, **given: Any) -> None:
-        super().__init__(module, tokenizer, **given)
+    def __init__(self, module: Any, tokenizer: Tokenizer, **options: Any) -> None:
+        super().__init__(module, tokenizer, **options)
         self.dialogue: Dialogue = module.config.dialogue(self.tokenizer, self.max_length)
         if self._segment_cost is not None and isinstance(module.config, TransformerShape):
             self._segment_cost = min(self._segment_cost, TRANSFORMER_SEGMENT_COST)
@@ -321,8 +321,8 @@ class CrossRanker(_DialogueModel):
                 batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
                 self.real_tokens += batch.real_tokens
                 self.computed_tokens += batch.computed_tokens
-                found = self.module.score(move(batch, self.device))
-                pieces.append(found.float().to("cpu", non_blocking=True))
+                output = self.module.score(move(batch, self.device))
+                pieces.append(output.float().to("cpu", non_blocking=True))
                 places.append(chosen)
         synchronize(self.device)
         for chosen, piece in zip(places, pieces, strict=True):

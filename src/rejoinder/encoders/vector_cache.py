@@ -31,14 +31,14 @@ class RecentVectors:
 
     def find(self, texts: Iterable[ReadText]) -> dict[ReadText, FloatArray]:
         """Return the vectors of those texts that are kept."""
-        found: dict[ReadText, FloatArray] = {}
+        vectors: dict[ReadText, FloatArray] = {}
         with self._lock:
             for text in texts:
                 vector = self._vectors.get(text)
                 if vector is not None:
                     self._vectors.move_to_end(text)
-                    found[text] = vector
-        return found
+                    vectors[text] = vector
+        return vectors
 
     def add(self, vectors: Mapping[ReadText, FloatArray]) -> None:
         """Keep the vectors of texts, in place of those that nobody has read for longest."""

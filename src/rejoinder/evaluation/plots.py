@@ -42,7 +42,7 @@ def picture_kind(path: Path) -> str:
     """Return the picture format from a file's name."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
-        ends = ", ".join(f".{each}" for each in KINDS)
+        ends = ", ".join(f".{known_kind}" for known_kind in KINDS)
         raise InputError(f"{path}: a picture's name ends in {ends}; change -o")
     return kind
 
@@ -132,7 +132,7 @@ class Point(NamedTuple):
 def bins(probabilities: Probabilities, right: Right) -> list[Bin]:
     """Return the bins of equal width from 0 to 1 that are not empty, by ascending probability."""
     places = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
-    groups = [places == place for place in np.unique(places)]
+    groups = [places == number for number in np.unique(places)]
     return [
         Bin(int(g.sum()), float(probabilities[g].mean()), float(right[g].mean())) for g in groups
     ]
@@ -145,7 +145,7 @@ def calibration_error(probabilities: Probabilities, right: Right) -> float:
     Calibration of Modern Neural Networks" (2017), section 2, with their 15 bins.
     """
     return sum(
-        each.answers * abs(each.right - each.probability) for each in bins(probabilities, right)
+        group.answers * abs(group.right - group.probability) for group in bins(probabilities, right)
     ) / len(right)
 
 
@@ -185,18 +185,21 @@ def draw_calibration(probabilities: Probabilities, right: Right, title: str) -> 
     figure, (reliability, risk) = new_grid(2, 2 * PANEL, PANEL + 0.5)
     colour = COLOURS[0]
     grey = "0.6"
-    found = bins(probabilities, right)
+    groups = bins(probabilities, right)
     reliability.plot([0, 1], [0, 1], color=grey, linewidth=1)
-    sizes = [10 + 150 * each.answers / len(right) for each in found]
+    sizes = [10 + 150 * group.answers / len(right) for group in groups]
     reliability.scatter(
-        [each.probability for each in found], [each.right for each in found], s=sizes, color=colour
+        [group.probability for group in groups],
+        [group.right for group in groups],
+        s=sizes,
+        color=colour,
     )
     error = calibration_error(probabilities, right)
     reliability.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability", ylabel="share of right answers")
     reliability.set_title(f"expected calibration error {error:.3f}", fontsize=9)
     curve = coverage_curve(probabilities, right)
     risk.plot(
-        [each.coverage for each in curve], [1 - each.precision for each in curve], color=colour
+        [point.coverage for point in curve], [1 - point.precision for point in curve], color=colour
     )
     risk.axhline(1 - right.mean(), color=grey, linewidth=1)
     risk.set(

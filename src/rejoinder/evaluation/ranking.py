@@ -111,7 +111,10 @@ class Comparison(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return the text that shows the differences."""
-        return {**{f"R@{k}": str(each) for k, each in self.recall.items()}, "MRR": str(self.mrr)}
+        return {
+            **{f"R@{k}": str(estimate) for k, estimate in self.recall.items()},
+            "MRR": str(self.mrr),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the differences as JSON values."""
@@ -148,7 +151,10 @@ class RankingResult(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return the text that shows the result."""
-        figures = {**{f"R@{k}": str(each) for k, each in self.recall.items()}, "MRR": str(self.mrr)}
+        figures = {
+            **{f"R@{k}": str(estimate) for k, estimate in self.recall.items()},
+            "MRR": str(self.mrr),
+        }
         return figures | {
             "examples": self.examples,
             "candidates": self.candidates,
@@ -246,16 +252,16 @@ def evaluate(
     return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=progress)
 
 
-def _examples(given: object) -> list[Example]:
-    found: list[Any] = (
-        list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+def _examples(value: object) -> list[Example]:
+    examples: list[Any] = (
+        list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     )
-    for each in found:
-        if not isinstance(each, Example):
+    for example in examples:
+        if not isinstance(example, Example):
             raise InputError(
-                f"give examples, as read by rejoinder.read_examples; given: {shown(each)}"
+                f"give examples, as read by rejoinder.read_examples; given: {shown(example)}"
             )
-    return found
+    return examples
 
 
 def evaluate_task(
@@ -269,7 +275,7 @@ def evaluate_task(
     """Evaluate on a task that is built once, for several systems or repeatedly in training."""
     # With k candidates, recall at k is 1 for any ranker.
     ks = [k for k in RECALL_AT if k < task.lengths.min()]
-    found = np.empty(len(task), dtype=np.int64)
+    right_ranks = np.empty(len(task), dtype=np.int64)
     ambiguous = 0
     seconds = 0.0
     for block in task.blocks(block_size):
@@ -289,11 +295,11 @@ def evaluate_task(
         # A model may round the scores of two equal texts differently; the winner would be an
         # accident.
         own = scores[np.arange(len(block)), labels][:, None]
-        found[block] = ranks(
+        right_ranks[block] = ranks(
             np.where(equal, own, scores), labels, equal if task.copies == "right" else None
         )
         progress(len(block))
-    return _result(task, found, ks, ambiguous, seconds, seed)
+    return _result(task, right_ranks, ks, ambiguous, seconds, seed)
 
 
 def evaluate_search(
@@ -321,15 +327,15 @@ def evaluate_search(
     responses = {text_key(example.response) for example in examples}
     count = 0
     keys = 0  # a sum of hashes, which does not depend on the replies' order
-    there = dict[str, str]()
+    right_texts = dict[str, str]()
     times = Counter[str]()
     for count, text in enumerate(replies, 1):  # noqa: B007 (the last one is the count)
         key = text_key(text)
         keys += int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest())
         if key in responses:
-            there.setdefault(key, text)
+            right_texts.setdefault(key, text)
             times[key] += 1
-    if not there:
+    if not right_texts:
         raise InputError(
             f"none of the responses of {len(examples)} examples is among the index's {count}"
             " replies"
@@ -337,25 +343,27 @@ def evaluate_search(
     if count < 2:
         raise InputError("the index holds one reply, which is always the first; add others")
     # the search ranks all replies of the index, though all examples may have the same right one
-    task = pooled_task(examples, (there[key] for key in sorted(there)), text_key, fewest=1)
+    task = pooled_task(
+        examples, (right_texts[key] for key in sorted(right_texts)), text_key, fewest=1
+    )
     right = [
         text_key(texts[label])
         for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)
     ]
-    found = np.full(len(task), count, dtype=np.int64)
+    right_ranks = np.full(len(task), count, dtype=np.int64)
     seconds = 0.0
     for start in range(0, len(task), SEARCHED_AT_ONCE):
         start_time = time.perf_counter()
         best = search(task.contexts[start : start + SEARCHED_AT_ONCE])
         seconds += time.perf_counter() - start_time
-        for place, few in enumerate(best, start):
-            rank = _rank_of(right[place], few, is_cut=len(few) < count)
+        for position, few in enumerate(best, start):
+            rank = _rank_of(right[position], few, is_cut=len(few) < count)
             if rank is not None:
-                found[place] = rank
+                right_ranks[position] = rank
         progress(len(best))
     ambiguous = sum(times[key] > 1 for key in right)
     ks = [k for k in RETRIEVED_AT if k < count]
-    result = _result(task, found, ks, ambiguous, seconds, seed)
+    result = _result(task, right_ranks, ks, ambiguous, seconds, seed)
     fingerprint = hashlib.sha256(f"{task.fingerprint} {count} {keys}".encode()).hexdigest()
     return replace(
         result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint
@@ -378,10 +386,15 @@ def _rank_of(key: str, best: Sequence[tuple[str, float]], *, is_cut: bool) -> in
 
 
 def _result(
-    task: RankingTask, found: IntArray, ks: Sequence[int], ambiguous: int, seconds: float, seed: int
+    task: RankingTask,
+    right_ranks: IntArray,
+    ks: Sequence[int],
+    ambiguous: int,
+    seconds: float,
+    seed: int,
 ) -> RankingResult:
     """Return the figures of a task whose right candidates were found at some ranks."""
-    *recall, mrr = estimates(_quantities(found, ks), task.units, seed=seed)
+    *recall, mrr = estimates(_quantities(right_ranks, ks), task.units, seed=seed)
     return RankingResult(
         recall=dict(zip(ks, recall, strict=True)),
         mrr=mrr,
@@ -398,7 +411,7 @@ def _result(
         seed=seed,
         fingerprint=task.fingerprint,
         seconds=seconds,
-        ranks=found,
+        ranks=right_ranks,
         unit_of=task.units,
     )
 
@@ -416,9 +429,9 @@ def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Co
     return Comparison(dict(zip(ks, recall, strict=True)), mrr)
 
 
-def _quantities(found: IntArray, ks: Sequence[int]) -> npt.NDArray[np.float64]:
+def _quantities(right_ranks: IntArray, ks: Sequence[int]) -> npt.NDArray[np.float64]:
     """Return the values to average, (n, len(ks) + 1), for ranks (n,).
 
     The columns are the hits at each k, then 1 / rank.
     """
-    return np.stack([*(found <= k for k in ks), 1 / found], axis=1).astype(np.float64)
+    return np.stack([*(right_ranks <= k for k in ks), 1 / right_ranks], axis=1).astype(np.float64)

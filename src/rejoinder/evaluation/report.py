@@ -175,7 +175,7 @@ def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, An
 
     Differences are to the first row of its data and to the rows of `above`.
     """
-    found = []
+    objects = []
     for group in _by_data(rows).values():
         for row in group:
             more: dict[str, Any] = {}
@@ -188,17 +188,17 @@ def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, An
                 more["recall_at_1_above"] = {
                     model: asdict(gain) for model, gain in gains.items() if gain is not None
                 }
-            found.append(row.to_json() | more)
-    return found
+            objects.append(row.to_json() | more)
+    return objects
 
 
 def _side_by_side(rows: Sequence[Row]) -> Table:
     names = list(_by_data(rows))
     table = plain_table(["", *names])
-    found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
+    recall_at_1 = {(row.title, row.data): row.result.recall.get(1) for row in rows}
     for model in dict.fromkeys(row.title for row in rows):
         table.add_row(
-            Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names)
+            Text(model), *(percent(recall_at_1.get((model, name)), "{}  {}-{}") for name in names)
         )
     return table
 
@@ -347,13 +347,13 @@ class ContextTable:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return a flat object for each line."""
-        found = []
+        objects = []
         for reading, result, difference in self.rows:
             row = Row(self.model, self.data, result, str(reading)).to_json()
-            found.append(
+            objects.append(
                 {**row, "minus_full": None if difference is None else difference.to_json()}
             )
-        return found
+        return objects
 
     def plain(self, width: int | None = None) -> str:
         """Return the table with its headline, folded at `width`, or (None) nowhere."""
@@ -372,13 +372,13 @@ class ContextTable:
         heads = ["context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)]
         table = plain_table(heads, padding=2)
         for reading, result, difference in self.rows:
-            found = [
+            figures = [
                 percent(estimate, "{}  {}-{}")
                 for estimate in (*(result.recall[k] for k in ks), result.mrr)
             ]
             minus = {} if difference is None else difference.recall
             table.add_row(
-                reading.label, *found, *(percent(minus.get(k), "{}  {} to {}") for k in ks)
+                reading.label, *figures, *(percent(minus.get(k), "{}  {} to {}") for k in ks)
             )
         yield table
 

@@ -96,7 +96,7 @@ class RankingTask:
 
         This includes the right one.
         """
-        lists = candidate_lists([()] * len(block), [self.candidates[place] for place in block])
+        lists = candidate_lists([()] * len(block), [self.candidates[number] for number in block])
         labels = self.labels[block]
         equal = np.zeros(lists.shape, dtype=np.bool_)
         for rows, texts in lists.groups:
@@ -147,7 +147,7 @@ def _one_of_n(examples: Sequence[Example], n: int, seed: int, copies: Copies) ->
             " give more data, or ask for fewer candidates"
         )
     order = np.random.default_rng(seed).permutation(len(examples))[: len(examples) // n * n]
-    shuffled = [examples[place] for place in order]
+    shuffled = [examples[number] for number in order]
     groups = [
         [example.response for example in shuffled[start : start + n]]
         for start in range(0, len(order), n)
@@ -175,25 +175,25 @@ def pooled_task(
         raise InputError(
             f"{len(examples)} examples and {len(texts)} different candidates; give more data"
         )
-    places = {name: place for place, name in enumerate(texts)}
-    found = [(example, places.get(key(example.response))) for example in examples]
-    kept = [(example, place) for example, place in found if place is not None]
+    places = {name: position for position, name in enumerate(texts)}
+    pairs = [(example, places.get(key(example.response))) for example in examples]
+    kept = [(example, position) for example, position in pairs if position is not None]
     if not kept:
         raise InputError(
             f"none of {len(examples)} responses,"
             f" such as {examples[0].response[:60]!r}, is one of the {len(texts)} candidates"
         )
     candidates = list(texts.values())
-    dropped = len(found) - len(kept)
+    dropped = len(pairs) - len(kept)
     ranked = [example for example, _ in kept]
-    labels = [place for _, place in kept]
+    labels = [position for _, position in kept]
     return _task(ranked, [candidates] * len(kept), labels, shared=True, dropped=dropped)
 
 
 def _given(examples: Sequence[Example], copies: Copies) -> RankingTask:
     labels = []
-    for place, example in enumerate(examples):
-        name = f"example {example.id or place}"
+    for number, example in enumerate(examples):
+        name = f"example {example.id or number}"
         count = len(example.candidates)
         if count < 2:
             raise InputError(f"{name} has {count} candidate; ranking needs at least 2")
@@ -214,7 +214,7 @@ def _task(
     # Turns of one dialogue are correlated, so the bootstrap draws whole threads. An
     # example without a thread, among others that have one, is a unit of its own.
     numbers: dict[tuple[str, str] | int, int] = {}
-    keys = ((e.source, e.thread) if e.thread else place for place, e in enumerate(examples))
+    keys = ((e.source, e.thread) if e.thread else number for number, e in enumerate(examples))
     return RankingTask(
         contexts=[example.context for example in examples],
         candidates=lists,
@@ -283,13 +283,13 @@ def training_examples(
             f" ({OTHER_DATA})"
         )
     try:
-        found = sample(read_examples(path, "train"), limit, seed, progress=progress)
+        examples = sample(read_examples(path, "train"), limit, seed, progress=progress)
     except InputError as error:
         raise InputError(
             f"no training examples to learn from (name others with {OTHER_DATA}): {error}"
         ) from error
-    if not found:
+    if not examples:
         raise InputError(
             f"{path} has no training examples to learn from; name other data ({OTHER_DATA})"
         )
-    return found
+    return examples

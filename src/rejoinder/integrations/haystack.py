@@ -62,15 +62,17 @@ class RejoinderDocumentEmbedder(_Embedder):
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Return the documents with their vectors."""
         if not isinstance(documents, list) or not all(
-            isinstance(each, Document) for each in documents
+            isinstance(document, Document) for document in documents
         ):
             raise TypeError(
                 "RejoinderDocumentEmbedder takes a list of Documents; for a text use "
                 "RejoinderTextEmbedder"
             )
-        vectors = self._opened().encode_responses([each.content or "" for each in documents])
+        vectors = self._opened().encode_responses(
+            [document.content or "" for document in documents]
+        )
         pairs = zip(documents, vectors.tolist(), strict=True)
-        return {"documents": [replace(each, embedding=vector) for each, vector in pairs]}
+        return {"documents": [replace(document, embedding=vector) for document, vector in pairs]}
 
 
 @component
@@ -108,18 +110,20 @@ class RejoinderRanker:
         best score of its own is ranked.
         """
         documents = _distinct(documents)
-        texts = [each.content or "" for each in documents]
+        texts = [document.content or "" for document in documents]
         best = rank(
             self._opened(), [*(history or []), query], texts, self.top_k if top_k is None else top_k
         )
-        return {"documents": [replace(documents[place], score=score) for place, score in best]}
+        return {
+            "documents": [replace(documents[position], score=score) for position, score in best]
+        }
 
 
 def _distinct(documents: list[Document]) -> list[Document]:
     """Return documents without those whose id another one with a better score has."""
     best: dict[str, Document] = {}
-    for each in documents:
-        known = best.get(each.id)
-        if known is None or (each.score or 0.0) > (known.score or 0.0):
-            best[each.id] = each
+    for document in documents:
+        known = best.get(document.id)
+        if known is None or (document.score or 0.0) > (known.score or 0.0):
+            best[document.id] = document
     return list(best.values())

@@ -114,8 +114,8 @@ class RejoinderReranker(BaseDocumentCompressor):
 
     @field_validator("ranker", mode="before")
     @classmethod
-    def _open(cls, given: Any) -> Ranker:
-        return open_ranker(given)
+    def _open(cls, model: Any) -> Ranker:
+        return open_ranker(model)
 
     def compress_documents(
         self,
@@ -124,10 +124,12 @@ class RejoinderReranker(BaseDocumentCompressor):
         callbacks: Callbacks | None = None,  # noqa: ARG002
     ) -> list[Document]:
         """Return the best documents, best first."""
-        best = rank(self.ranker, [query], [each.page_content for each in documents], self.top_n)
+        best = rank(
+            self.ranker, [query], [document.page_content for document in documents], self.top_n
+        )
         return [
-            documents[place].model_copy(
-                update={"metadata": {**documents[place].metadata, "relevance_score": score}}
+            documents[position].model_copy(
+                update={"metadata": {**documents[position].metadata, "relevance_score": score}}
             )
-            for place, score in best
+            for position, score in best
         ]

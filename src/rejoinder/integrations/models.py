@@ -31,25 +31,25 @@ def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
 
 def embed(encoder: DualEncoder, context: Conversation) -> FloatArray:
     """Return the vector of a conversation, (d,)."""
-    found = encoder.encode_contexts(read_contexts([context]))
-    if not isinstance(found, np.ndarray) or found.ndim != 2:
+    vectors = encoder.encode_contexts(read_contexts([context]))
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2:
         raise InputError(
             f"{encoder.name} gives a conversation several vectors, but an embedding is one; use"
             " ConveRT or a bi-encoder, or let an index search"
         )
-    vector: FloatArray = found[0]
+    vector: FloatArray = vectors[0]
     return vector
 
 
 def open_ranker(model: str | Path | Ranker) -> Ranker:
     """Return the model of a name or folder, or the ranker itself, or raise InputError."""
-    found: object = load(model) if isinstance(model, str | Path) else model
-    if not isinstance(found, Ranker):
+    ranker: object = load(model) if isinstance(model, str | Path) else model
+    if not isinstance(ranker, Ranker):
         raise InputError(
             "ranking needs a model that scores replies, as opened by rejoinder.load; given:"
             f" {model!r}"
         )
-    return found
+    return ranker
 
 
 def rank(
@@ -63,5 +63,6 @@ def rank(
         check_count("the number of documents to keep", most)
     (scores,) = score_lists(ranker, read_contexts([context]), [texts])
     return [
-        (int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]
+        (int(position), float(scores[position]))
+        for position in np.argsort(-scores, kind="stable")[:most]
     ]

@@ -97,8 +97,8 @@ class RejoinderEncoder(TransformerMixin, _OfTexts):
     def transform(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the vectors of n texts, (n, d)."""
         encoder = self._fitted()
-        found = encoder.encode(_items(X, encoder))
-        return unit_rows(found) if self.normalize else found
+        vectors = encoder.encode(_items(X, encoder))
+        return unit_rows(vectors) if self.normalize else vectors
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> FloatArray:  # noqa: N803
         """Fit and return the vectors of n texts, (n, d); a generator is read once."""
@@ -110,7 +110,7 @@ class RejoinderEncoder(TransformerMixin, _OfTexts):
         """Return the names of the d columns."""
         check_is_fitted(self)
         return np.array(
-            [f"rejoinderencoder{place}" for place in range(self.n_features_out_)], dtype=object
+            [f"rejoinderencoder{column}" for column in range(self.n_features_out_)], dtype=object
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -174,9 +174,11 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Return the label of each text, (n,); `oos` for a refused text."""
-        found = self._classifier().predict(_items(X))
-        known = {str(label): place for place, label in enumerate(self.classes_)}
-        return self.classes_[[known[(*each.labels, OUT_OF_SCOPE)[0]] for each in found]]
+        predictions = self._classifier().predict(_items(X))
+        known = {str(label): position for position, label in enumerate(self.classes_)}
+        return self.classes_[
+            [known[(*prediction.labels, OUT_OF_SCOPE)[0]] for prediction in predictions]
+        ]
 
     @available_if(_refuses_nothing)
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
@@ -184,7 +186,9 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
 
         It is not available after `oos`, which has a threshold.
         """
-        rankings = [dict(each.ranking) for each in self._classifier().predict(_items(X))]
+        rankings = [
+            dict(prediction.ranking) for prediction in self._classifier().predict(_items(X))
+        ]
         return np.array([[ranking[str(label)] for label in self.classes_] for ranking in rankings])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -202,17 +206,17 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
         return self.classifier_
 
 
-def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
+def _items(texts: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
     """Return texts as a list.
 
     If the encoder reads contexts, lists of texts are conversations.
     """
-    if isinstance(given, str):
+    if isinstance(texts, str):
         raise InputError("give a list of texts, not one text")
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise InputError(f"{TEXTS}; given: {shown(given)}")
-    check_column(given)
-    items = list(given)
+    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+        raise InputError(f"{TEXTS}; given: {shown(texts)}")
+    check_column(texts)
+    items = list(texts)
     for number, item in enumerate(items):
         if isinstance(item, str):
             items[number] = str(item)

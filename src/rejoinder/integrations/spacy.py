@@ -81,11 +81,13 @@ class IntentComponent:
         """Set the intents of documents, encoding `batch_size` at a time."""
         for docs in minibatch(stream, batch_size):
             spoken = [doc for doc in docs if doc.text.strip()]
-            for doc, found in zip(
+            for doc, prediction in zip(
                 spoken, self.classifier.predict([doc.text for doc in spoken]), strict=True
             ):
                 refused = (
-                    {} if found.out_of_scope is None else {OUT_OF_SCOPE: float(found.out_of_scope)}
+                    {}
+                    if prediction.out_of_scope is None
+                    else {OUT_OF_SCOPE: float(prediction.out_of_scope)}
                 )
-                doc.cats = {**doc.cats, **refused, **dict(found.ranking)}
+                doc.cats = {**doc.cats, **refused, **dict(prediction.ranking)}
             yield from docs

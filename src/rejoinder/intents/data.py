@@ -79,7 +79,7 @@ class IntentData:
     @property
     def classes(self) -> IntArray:
         """Position in `names` of each text's only label, (n,)."""
-        places = {name: place for place, name in enumerate(self.names)}
+        places = {name: position for position, name in enumerate(self.names)}
         return np.array([places[name] for (name,) in self.labels], dtype=np.int64)
 
     def rows(self, chosen: IntArray | Sequence[int]) -> IntentData:
@@ -163,9 +163,7 @@ def read_scoped(
     oos_texts = tuple(
         text for text, names in zip(data.texts, data.labels, strict=True) if out_of_scope in names
     )
-    inside = data.rows(
-        [place for place, names in enumerate(data.labels) if out_of_scope not in names]
-    )
+    inside = data.rows([row for row, names in enumerate(data.labels) if out_of_scope not in names])
     if not len(inside):
         raise InputError(f"{path} holds no text in scope; all have the label {out_of_scope}")
     return inside, oos_texts
@@ -192,10 +190,10 @@ def read_intents(
     texts = []
     labels = []
     reading = _Reading(out_of_scope, separator is not None)
-    for where, text, given in _read(path, part, reading):
-        names = given
-        if separator is not None and len(given) == 1:
-            names = tuple(given[0].split(separator)) if given[0].strip() else ()
+    for where, text, written in _read(path, part, reading):
+        names = written
+        if separator is not None and len(written) == 1:
+            names = tuple(written[0].split(separator)) if written[0].strip() else ()
         if not text.strip():
             raise InputError(f"{where}: the text is blank; give a text and its label")
         if not all(name.strip() for name in names):
@@ -222,12 +220,12 @@ def read_all_parts(path: str | Path) -> IntentData:
     if not parts:
         return read_intents(path)
     read = [read_intents(path, part) for part in parts]
-    notes = [note for each in read for note in each.notes]
+    notes = [note for data in read for note in data.notes]
     if len(parts) > 1:
         notes.append(f"{path}: the texts of its parts {', '.join(parts)} are read together")
     return IntentData(
-        tuple(text for each in read for text in each.texts),
-        tuple(names for each in read for names in each.labels),
+        tuple(text for data in read for text in data.texts),
+        tuple(names for data in read for names in data.labels),
         tuple(notes),
     )
 
@@ -236,8 +234,8 @@ def has_part(path: str | Path, part: str) -> bool:
     """Return whether a path holds several parts, including this one with a text."""
     path = Path(path)
     if path.is_dir():
-        found = None if (path / TEXTS_FILE).is_file() else _find_part(path, part)
-        return found is not None and not _is_blank(found, part)
+        path_of_part = None if (path / TEXTS_FILE).is_file() else _find_part(path, part)
+        return path_of_part is not None and not _is_blank(path_of_part, part)
     if not path.is_file() or strip_compression(path).suffix.lower() != ".json":
         return False
     content = _read_object(path)
@@ -261,8 +259,8 @@ def text_groups(texts: Sequence[str]) -> IntArray:
     The numbers count from 0 in the order of the first copies.
     """
     numbers: dict[str, int] = {}
-    found = [numbers.setdefault(text_key(text), len(numbers)) for text in texts]
-    return np.array(found, dtype=np.int64)
+    group_numbers = [numbers.setdefault(text_key(text), len(numbers)) for text in texts]
+    return np.array(group_numbers, dtype=np.int64)
 
 
 def fill_first(classes: IntArray, groups: IntArray, part: IntArray) -> None:
@@ -314,28 +312,28 @@ def _find_part(folder: Path, part: str) -> Path | None:
         for ending in ("", ".csv", ".jsonl", ".ndjson", ".json")
         for compression in (("", *COMPRESSIONS) if ending else ("",))
     )
-    return next((place for place in places if place.exists()), None)
+    return next((candidate for candidate in places if candidate.exists()), None)
 
 
-def _is_blank(place: Path, part: str) -> bool:
+def _is_blank(path: Path, part: str) -> bool:
     """Return whether a part's file or folder holds no text."""
-    file = place / TEXTS_FILE if place.is_dir() else place
+    file = path / TEXTS_FILE if path.is_dir() else path
     is_empty = file.is_file() and not file.stat().st_size
-    return is_empty or next(_read(place, part, _Reading()), None) is None
+    return is_empty or next(_read(path, part, _Reading()), None) is None
 
 
 def _part_rows(folder: Path, part: str, reading: _Reading) -> Iterator[Row]:
-    if (found := _find_part(folder, part)) is None:
-        there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
+    if (source := _find_part(folder, part)) is None:
+        children = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(
             f"{folder} has no part {part} ({part}.csv,"
-            f" {part}.jsonl or a folder {part}); it holds {there}"
+            f" {part}.jsonl or a folder {part}); it holds {children}"
         )
-    if found.is_dir() and not (found / TEXTS_FILE).is_file():
+    if source.is_dir() and not (source / TEXTS_FILE).is_file():
         raise InputError(
-            f"{found} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}"
+            f"{source} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}"
         )
-    return _read(found, part, reading)
+    return _read(source, part, reading)
 
 
 def _parallel_rows(folder: Path) -> Iterator[Row]:
@@ -358,12 +356,12 @@ def _object_rows(path: Path, part: str, reading: _Reading) -> Iterator[Row]:
     has_lists = all(isinstance(rows, list) for rows in content.values())
     if not has_lists or not any(name in content for names in PARTS.values() for name in names):
         raise InputError(_unknown(path))
-    found = next((name for name in PARTS[part] if name in content), None)
-    if found is None:
+    key = next((name for name in PARTS[part] if name in content), None)
+    if key is None:
         raise InputError(
             f"{path} has no part {part}; it holds {', '.join(content)[:80] or 'nothing'}"
         )
-    for name in (found, f"{OUT_OF_SCOPE}_{found}"):
+    for name in (key, f"{OUT_OF_SCOPE}_{key}"):
         yield from read_items(content.get(name, ()), f"{path} ({name})")
 
 
@@ -374,17 +372,21 @@ def _utterance_rows(
     parts = _parts_of(listed)
     if parts and part not in parts:
         raise InputError(f"{path} has no part {part}; it holds {', '.join(parts)}")
-    chosen = {number: each for number, each in enumerate(listed) if each.part == part or not parts}
-    for number, each in chosen.items():
-        label = reading.out_of_scope if each.out_of_scope else each.intent
+    chosen = {
+        number: candidate
+        for number, candidate in enumerate(listed)
+        if candidate.part == part or not parts
+    }
+    for number, utterance in chosen.items():
+        label = reading.out_of_scope if utterance.out_of_scope else utterance.intent
         if label is not None:
-            yield f"{path}, utterance {number}", each.text, (label,)
+            yield f"{path}, utterance {number}", utterance.text, (label,)
     reading.notes.extend(f"{path}: {line}" for line in notes_on(chosen.values()))
 
 
 def _parts_of(listed: list[Utterance]) -> tuple[str, ...]:
     """Return the parts of an export; none if all its texts are of one."""
-    parts = tuple(dict.fromkeys(each.part for each in listed))
+    parts = tuple(dict.fromkeys(utterance.part for utterance in listed))
     return parts if len(parts) > 1 else ()
 
 

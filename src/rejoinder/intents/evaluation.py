@@ -87,16 +87,16 @@ class Evaluation(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return the text that shows the result."""
-        found = {
+        facts = {
             "accuracy": str(self.accuracy),
             "macro F1": f"{self.macro_f1:.1%}",
             "texts": self.texts,
         }
         refused = self.out_of_scope
         return (
-            found
+            facts
             if refused is None
-            else found | {"recall of texts out of scope": f"{refused.recall:.1%}"}
+            else facts | {"recall of texts out of scope": f"{refused.recall:.1%}"}
         )
 
 
@@ -280,10 +280,16 @@ def few_shot(
         texts = len(part)
         right.append(head.logits(test.vectors).argmax(axis=1) == test.classes)
         advance(1)
-    found = np.array(right)
-    each = tuple(float(row.mean()) for row in found)
+    outcomes = np.array(right)
+    accuracies = tuple(float(row.mean()) for row in outcomes)
     return FewShot(
-        shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found
+        shots,
+        crossed_interval(outcomes),
+        len(seeds),
+        texts,
+        seconds / len(seeds),
+        accuracies,
+        outcomes,
     )
 
 
@@ -323,7 +329,7 @@ def curve_shots(how: Settings, train: Encoded) -> list[int | None]:
     most = np.median(counts[counts > 0]) * 0.8
     below = [shots for shots in SHOTS if least <= shots < most]
     places = np.linspace(0, len(below) - 1, min(CURVE_POINTS - 1, len(below))).round().astype(int)
-    return [*(below[place] for place in np.unique(places)), None]
+    return [*(below[row] for row in np.unique(places)), None]
 
 
 def learning_curve(

@@ -37,14 +37,16 @@ def read_export(content: dict[str, Any]) -> list[Utterance]:
             rows = filter(_has_text, dicts(part.get("utterances")))
             read += (_utterance(row, maker) for row in rows)
             read += _examples(part)
-    return read if any(each.intent is not None for each in read) else []
+    return read if any(utterance.intent is not None for utterance in read) else []
 
 
 def notes_on(read: Collection[Utterance]) -> Iterator[str]:
     """Yield how many texts are read as out of scope, and how many have no intent."""
-    for form, count in Counter(each.out_of_scope for each in read if each.out_of_scope).items():
+    for form, count in Counter(
+        utterance.out_of_scope for utterance in read if utterance.out_of_scope
+    ).items():
         yield f"{form} read as out of scope, {count:,} texts"
-    if count := sum(each.intent is None and not each.out_of_scope for each in read):
+    if count := sum(utterance.intent is None and not utterance.out_of_scope for utterance in read):
         yield f"texts without an intent are left out, {count:,} texts"
 
 

@@ -145,8 +145,8 @@ def oos_folds_of(oos_groups: IntArray, groups: IntArray, folds: IntArray) -> Int
     """
     known = dict(zip(groups.tolist(), folds.tolist(), strict=True))
     places = enumerate(oos_groups.tolist())
-    found = [known.setdefault(group, place % FOLDS) for place, group in places]
-    return np.array(found, dtype=np.int64)
+    fold_numbers = [known.setdefault(group, position % FOLDS) for position, group in places]
+    return np.array(fold_numbers, dtype=np.int64)
 
 
 def repeated(classes: IntArray, groups: IntArray) -> BoolArray:

@@ -180,11 +180,11 @@ def _open_encoders(
         )
     opened = []
     for number, record in enumerate(records):
-        place = models[number] if models else record.locate(folder)
-        encoder = open_texts(place, record.vectors or "r", record.precision or "auto", device)
+        source = models[number] if models else record.locate(folder)
+        encoder = open_texts(source, record.vectors or "r", record.precision or "auto", device)
         if encoder.fingerprint != record.fingerprint:
             raise InputError(
-                f"{folder} was trained on an encoder other than {place} (its fingerprint is"
+                f"{folder} was trained on an encoder other than {source} (its fingerprint is"
                 f" {record.fingerprint[:12]}, not {encoder.fingerprint[:12]}); name the right one"
                 f" in {MODEL}, or train again"
             )

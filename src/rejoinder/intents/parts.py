@@ -54,17 +54,17 @@ def cut(data: IntentData, shares: Sequence[float], seed: int = 0) -> list[Intent
 
 def write_parts(parts: Sequence[IntentData], folder: Path, *, overwrite: bool = False) -> None:
     """Write parts as train.csv, valid.csv and test.csv, all or none; an empty part is left out."""
-    with files.atomic_folder(folder, FOLDER, overwrite=overwrite) as place:
+    with files.atomic_folder(folder, FOLDER, overwrite=overwrite) as target:
         for name, part in zip(NAMES, parts, strict=True):
             if not len(part):
                 continue
-            with (place / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            with (target / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
                 table = csv.writer(file)
                 table.writerow(["text", "label"])
                 rows = zip(part.texts, part.labels, strict=True)
                 table.writerows([text, label] for text, (label,) in rows)
         facts = {"kind": KIND, "texts": [len(part) for part in parts]}
-        (place / MARKER).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+        (target / MARKER).write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 def _parts(classes: IntArray, shares: Sequence[float], seed: int) -> IntArray:
@@ -76,9 +76,9 @@ def _parts(classes: IntArray, shares: Sequence[float], seed: int) -> IntArray:
     ranks = shuffled_ranks(classes, seed)
     needs = np.zeros(len(shares))
     part = np.empty(len(classes), dtype=np.int64)
-    for place in np.lexsort((ranks, classes)):
+    for row in np.lexsort((ranks, classes)):
         needs += shares
         chosen = len(needs) - 1 - int(np.argmax(np.round(needs[::-1], 9)))
         needs[chosen] -= 1
-        part[place] = chosen
+        part[row] = chosen
     return part

@@ -59,39 +59,40 @@ class Report:
 
     def markdown(self, pictures: Sequence[str] = ()) -> str:
         """Return the report as Markdown, with links to the pictures beside it."""
-        found = self.evaluation
+        evaluation = self.evaluation
         parts = [
             "# Intents\n",
             (
-                f"Accuracy {percent(found.accuracy)} %,"
-                f" macro F1 {100 * found.macro_f1:.1f} %, micro F1 {100 * found.micro_f1:.1f} %,"
-                f" on {counted(found.texts, 'test text')} (95 % interval).\n"
+                f"Accuracy {percent(evaluation.accuracy)} %,"
+                f" macro F1 {100 * evaluation.macro_f1:.1f} %,"
+                f" micro F1 {100 * evaluation.micro_f1:.1f} %,"
+                f" on {counted(evaluation.texts, 'test text')} (95 % interval).\n"
             ),
         ]
-        if found.out_of_scope is not None:
-            parts.append(_outside(found.out_of_scope))
+        if evaluation.out_of_scope is not None:
+            parts.append(_outside(evaluation.out_of_scope))
         if CONFUSIONS in pictures:
             parts.append(f"![confusions]({CONFUSIONS})\n")
-        if found.pairs:
+        if evaluation.pairs:
             rows = [
                 (p.true, p.predicted, f"{p.count} of {p.of}", "<br>".join(p.examples))
-                for p in found.pairs
+                for p in evaluation.pairs
             ]
             parts.append(
                 "## The most confused"
                 f" pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}"
             )
-        weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[
-            :WEAKEST
-        ]
+        weakest = sorted(
+            (intent for intent in evaluation.intents if intent.texts), key=lambda intent: intent.f1
+        )[:WEAKEST]
         head = ("intent", "test texts", "precision, %", "recall, %", "F1, %")
         weak = [
             (
-                each.label,
-                each.texts,
-                *((f"{100 * n:.0f}") for n in (each.precision, each.recall, each.f1)),
+                intent.label,
+                intent.texts,
+                *((f"{100 * n:.0f}") for n in (intent.precision, intent.recall, intent.f1)),
             )
-            for each in weakest
+            for intent in weakest
         ]
         parts.append(f"## The weakest intents\n\n{table(head, weak)}")
         if self.suspects is not None:
@@ -186,19 +187,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return markdown_table(lines, left=range(len(head)))
 
 
-def _outside(found: OutOfScopeResult) -> str:
+def _outside(result: OutOfScopeResult) -> str:
     rows = {
-        "in scope: accepted and right": found.in_scope_accuracy,
-        "in scope: right if nothing is refused": found.in_scope_accuracy_unrefused,
-        "out of scope: refused (recall)": found.recall,
-        "refused: out of scope (precision)": found.precision,
-        "AUROC": found.auroc,
+        "in scope: accepted and right": result.in_scope_accuracy,
+        "in scope: right if nothing is refused": result.in_scope_accuracy_unrefused,
+        "out of scope: refused (recall)": result.recall,
+        "refused: out of scope (precision)": result.precision,
+        "AUROC": result.auroc,
     }
     shares = [
         (name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()
     ]
-    counts = f"{counted(found.in_scope, 'text')} in scope, {found.out_of_scope:,} out of scope"
-    refused = " ".join(refused_words(found.score, found.threshold, 4))
+    counts = f"{counted(result.in_scope, 'text')} in scope, {result.out_of_scope:,} out of scope"
+    refused = " ".join(refused_words(result.score, result.threshold, 4))
     return f"## Out of scope\n\nBy {refused}; {counts}.\n\n{table(('', '%'), shares)}"
 
 

@@ -98,7 +98,7 @@ def read_jsonl(path: Path, *, multi_label: bool = False) -> Iterator[Row]:
         text = _field(fields, TEXT_FIELDS)
         label = _field(fields, names)
         labels: list[Any] = label if isinstance(label, list) else [label]
-        if not isinstance(text, str) or not all(isinstance(each, str) for each in labels):
+        if not isinstance(text, str) or not all(isinstance(item, str) for item in labels):
             raise InputError(
                 f'{where}: {{"text": "...", "label": "..."}} is read, given {line.strip()[:80]}'
             )
@@ -106,8 +106,8 @@ def read_jsonl(path: Path, *, multi_label: bool = False) -> Iterator[Row]:
 
 
 def _field(record: Mapping[str, Any], names: Sequence[str]) -> Any:
-    found = find_column(record, names)
-    return None if found is None else record[found]
+    column = find_column(record, names)
+    return None if column is None else record[column]
 
 
 def read_json(text: str | bytes, where: str) -> Any:

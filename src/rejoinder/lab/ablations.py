@@ -92,10 +92,10 @@ def _row_values(lines: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, Any
         values["failure"] = "; ".join(failures)
     if results := [line["result"] for line in lines if line.get("result")]:
         recall = {
-            k: _over_seeds([each["recall"][k]["value"] for each in results])
+            k: _over_seeds([result["recall"][k]["value"] for result in results])
             for k in results[0]["recall"]
         }
-        mrr = _over_seeds([each["mrr"]["value"] for each in results])
+        mrr = _over_seeds([result["mrr"]["value"] for result in results])
         values["over_seeds"] = {"recall": recall, "mrr": mrr}
     return values
 
@@ -173,7 +173,7 @@ def _line(
             ranker = persistence.load(summary.model, device=run.recipe.compute.device)
             result = evaluate_task(ranker, task, seed=seed, block_size=BLOCK, progress=advance)
         cost = run_cost(run.path)
-        found = {
+        figures = {
             "failure": None,
             "result": result.to_json(),
             "minus_base": base and compare(result, base, seed=seed).to_json(),
@@ -181,7 +181,7 @@ def _line(
             "steps_per_second": cost and cost.whole.steps_per_second,
         }
         kept = ("steps", "examples", "seconds", "best_step", "validation", "model")
-        return values | found | {name: getattr(summary, name) for name in kept}, result
+        return values | figures | {name: getattr(summary, name) for name in kept}, result
 
     with joined() as processes:  # the others wait for the first, however long it ranks
         return processes.rank_zero_first(lambda: ranked() if processes.first else (values, None))

@@ -31,8 +31,8 @@ def draw_bars(table: Table) -> Figure:
     )
     groups = dict.fromkeys(table.systems.values())  # the last ones may share a colour
     colours = {
-        group: plots.COLOURS[min(place, len(plots.COLOURS) - 1)]
-        for place, group in enumerate(groups)
+        group: plots.COLOURS[min(number, len(plots.COLOURS) - 1)]
+        for number, group in enumerate(groups)
     }
     for axis, column in zip(axes, table.columns, strict=True):
         _draw_column(axis, table, column, colours)
@@ -54,21 +54,28 @@ def draw_bars(table: Table) -> Figure:
 def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, str]) -> None:
     """Draw the bars of a column, with their intervals."""
     highest = 0.0
-    for place, (system, group) in enumerate(table.systems.items()):
+    for position, (system, group) in enumerate(table.systems.items()):
         cell = table.cell(system, column)
         if cell.result is None:
-            axis.text(0.6, place, "-" if cell.missing else "", va="center", fontsize=8, color="0.4")
+            axis.text(
+                0.6, position, "-" if cell.missing else "", va="center", fontsize=8, color="0.4"
+            )
             continue
         estimate = cell.result.recall[1]
         value = 100 * estimate.value
         low = 100 * estimate.low
         high = 100 * estimate.high
         highest = max(highest, high)
-        axis.barh(place, value, color=colours[group], height=0.7)
+        axis.barh(position, value, color=colours[group], height=0.7)
         axis.errorbar(
-            value, place, xerr=[[value - low], [high - value]], color="0.15", capsize=2, linewidth=1
+            value,
+            position,
+            xerr=[[value - low], [high - value]],
+            color="0.15",
+            capsize=2,
+            linewidth=1,
         )
-        axis.text(high + 1, place, f"{value:.1f}", va="center", fontsize=7)
+        axis.text(high + 1, position, f"{value:.1f}", va="center", fontsize=7)
     highest = highest if table.results(column) else 100.0
     axis.set_title(column, fontsize=9, loc="left")
     axis.set_yticks(range(len(table.systems)), list(table.systems), fontsize=8)

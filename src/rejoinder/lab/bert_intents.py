@@ -92,14 +92,14 @@ def fine_tune_bert(
             f"no training text has the intent '{unknown[0]}'; add some, or leave it out"
         )
     folder = find_checkpoint(checkpoint)
-    place = find_device(device)
+    torch_device = find_device(device)
     with torch.random.fork_rng(devices=[]):  # leaves torch's random state unchanged
         torch.manual_seed(settings.seed)
         tokenizer = library.AutoTokenizer.from_pretrained(folder)
         model = library.AutoModelForSequenceClassification.from_pretrained(
             folder, num_labels=len(names), id2label=dict(enumerate(names))
-        ).to(place)
-        bert = _Classifier(model, tokenizer, names, settings, place)
+        ).to(torch_device)
+        bert = _Classifier(model, tokenizer, names, settings, torch_device)
         started = time.perf_counter()
         epoch, valid_accuracy = _train(bert, train, valid, settings, library, track)
         seconds = time.perf_counter() - started
@@ -148,12 +148,12 @@ class _Classifier:
     def right(self, data: IntentData) -> BoolArray:
         """Return whether each text gets its intent, (n,)."""
         self.model.eval()
-        found = []
+        predicted = []
         with torch.inference_mode():
             for start in range(0, len(data), self.settings.batch_size):
                 texts = data.texts[start : start + self.settings.batch_size]
-                found.append(self.logits(texts).argmax(dim=1))
-        right: BoolArray = (torch.cat(found) == self.classes(data)).cpu().numpy()
+                predicted.append(self.logits(texts).argmax(dim=1))
+        right: BoolArray = (torch.cat(predicted) == self.classes(data)).cpu().numpy()
         return right
 
 

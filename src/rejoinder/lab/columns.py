@@ -32,8 +32,8 @@ def read_column(column: DataColumn, progress: Advance = silent) -> tuple[Ranking
         examples: Iterable[Example] = distinct
         if column.candidates != "given":
             examples = (
-                replace(each, candidates=(), label=None) if each.candidates else each
-                for each in distinct
+                replace(example, candidates=(), label=None) if example.candidates else example
+                for example in distinct
             )
         if column.draw is not None:
             examples = _draw(examples, column.draw, column.seed, Path(column.path))
@@ -83,8 +83,8 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
     from rejoinder.corpora.readers.dialogues.convai2 import Convai2Settings, draw_candidates
 
     named = (
-        replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")
-        for place, each in enumerate(examples)
+        replace(example, id=example.id or f"{number}", thread=example.thread or f"example {number}")
+        for number, example in enumerate(examples)
     )
     return draw_candidates(named, path, Reading(), Convai2Settings(draw=count, seed=seed))
 

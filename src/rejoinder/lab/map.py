@@ -82,21 +82,23 @@ class Map(DualEncoder):
         )
         y = unit_rows(self.encoder.encode_responses(responses, progress))
         with torch.inference_mode():
-            found = learn_map(
+            learned = learn_map(
                 Pairs(torch.from_numpy(x), torch.from_numpy(y), number), self.settings
             )
-        self._matrix = found.matrix.numpy()
-        self._similarity = found.similarity
-        chosen = found.curves[found.best] if found.epoch else Curve(0.0, 0.0, [found.unmapped])
+        self._matrix = learned.matrix.numpy()
+        self._similarity = learned.similarity
+        chosen = (
+            learned.curves[learned.best] if learned.epoch else Curve(0.0, 0.0, [learned.unmapped])
+        )
         return {
             "examples": len(examples),
-            "similarity": found.similarity,
+            "similarity": learned.similarity,
             "learning_rate": chosen.learning_rate,
             "l2": chosen.l2,
-            "epoch": found.epoch,
-            "recall_at_1": chosen.recall_at_1[max(found.epoch, 1) - 1],
-            "recall_at_1_unmapped": found.unmapped,
-            "curves": [vars(curve) for curve in found.curves],
+            "epoch": learned.epoch,
+            "recall_at_1": chosen.recall_at_1[max(learned.epoch, 1) - 1],
+            "recall_at_1_unmapped": learned.unmapped,
+            "curves": [vars(curve) for curve in learned.curves],
         }
 
     @property
@@ -181,30 +183,28 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
     similarities = SIMILARITIES if settings.similarity == "better" else (settings.similarity,)
     identity = torch.eye(x.shape[1])
     highest = float(recall_at_1(choose, identity[None], "dot"))
-    found = LearnedMap(identity, similarities[0], 0, 0, highest, curves)
+    best = LearnedMap(identity, similarities[0], 0, 0, highest, curves)
     for epoch in range(1, settings.epochs + 1):
         for rows in torch.split(torch.randperm(len(train.x), generator=generator), BATCH):
             if len(rows) > 1:
                 trainer.step(train.select(rows))
         matrices = trainer.matrices()
         gained = [recall_at_1(choose, matrices, similarity).tolist() for similarity in similarities]
-        for column, place in enumerate(trainer.places):
+        for column, number in enumerate(trainer.places):
             values = [recalls[column] for recalls in gained]
-            curves[place].recall_at_1.append(max(values))
+            curves[number].recall_at_1.append(max(values))
             if max(values) > highest:
                 highest = max(values)
                 matrix = matrices[column].clone()
                 similarity = similarities[values.index(highest)]
-                found = found._replace(
-                    matrix=matrix, similarity=similarity, best=place, epoch=epoch
-                )
-        curves_left = [curves[place].recall_at_1 for place in trainer.places]
+                best = best._replace(matrix=matrix, similarity=similarity, best=number, epoch=epoch)
+        curves_left = [curves[setting].recall_at_1 for setting in trainer.places]
         trainer.keep(
             [epoch - 1 - recalls.index(max(recalls)) < settings.patience for recalls in curves_left]
         )
         if not trainer.places:
             break
-    return found
+    return best
 
 
 def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
@@ -231,7 +231,7 @@ class MapTrainer:
 
     def __init__(self, start: Tensor, curves: Sequence[Curve]) -> None:
         self.settings = [
-            SettingState.begin(place, start, curve) for place, curve in enumerate(curves)
+            SettingState.begin(number, start, curve) for number, curve in enumerate(curves)
         ]
         # Products of a step may be coarse, its sums are not; what is judged is always computed in
         # float32.

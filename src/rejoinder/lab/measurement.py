@@ -237,9 +237,9 @@ def _with_command(
     error: InputError, name: str, row: SystemRow, key: str, column: DataColumn
 ) -> InputError:
     """Return the error of an absent ranker with the command that makes it, else the error."""
-    place = name.rpartition(":")[2].partition("#")[0]
+    folder = name.rpartition(":")[2].partition("#")[0]
     # An existing one may be damaged, or of another kind; making it again may not help.
-    if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
+    if Path(folder).exists() or not row.make or isinstance(error, MissingExtraError):
         return error
     return InputError(f"no {name}; `{row.command_for(key, column.path)}`")
 
@@ -250,13 +250,13 @@ def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
     Return None also if its ranker was fitted on other examples.
     """
     try:
-        found = parse_json(file.read_text(encoding="utf-8"))
+        content = parse_json(file.read_text(encoding="utf-8"))
         cell = Cell(
-            RankingResult.from_json(found["result"]),
+            RankingResult.from_json(content["result"]),
             ranker=ranker,
-            learned=found["about"]["learned"],
+            learned=content["about"]["learned"],
         )
-        fitted_on = found["fitted_on"]
+        fitted_on = content["fitted_on"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
     return cell if fitted_on is None or fitted_on == training_digest(column) else None
@@ -267,4 +267,4 @@ def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str,
     for key in keys:
         if key not in known:
             raise InputError(f"the table has no {kind} '{key}'; it has {', '.join(known)}")
-    return {key: each for key, each in known.items() if not keys or key in keys}
+    return {key: value for key, value in known.items() if not keys or key in keys}

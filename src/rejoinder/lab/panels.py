@@ -39,12 +39,12 @@ def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Seque
 
 
 def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequence[str]) -> None:
-    for place, name in enumerate(names):
+    for number, name in enumerate(names):
         points = panel.points[[row for row, category in enumerate(categories) if category == name]]
-        colour = COLOURS[place % 7]  # the eighth colour, yellow, is invisible on white
+        colour = COLOURS[number % 7]  # the eighth colour, yellow, is invisible on white
         look: dict[str, Any] = {
             "color": colour,
-            "marker": MARKERS[place % len(MARKERS)],
+            "marker": MARKERS[number % len(MARKERS)],
             "s": 14,
             "alpha": 0.85,
         }

@@ -110,7 +110,7 @@ class TablePlan:
     def __post_init__(self) -> None:
         """Refuse names that stand twice, and settings without a command."""
         for group in (self.row, self.column):
-            names = [each.name for each in group.values()]
+            names = [entry.name for entry in group.values()]
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(
                     f"two rows or columns are called {twice!r}; give each its own name"

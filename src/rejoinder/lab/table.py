@@ -119,7 +119,7 @@ class Table:
         """
         numbers = {reason: number for number, reason in enumerate(self.missing(), 1)}
         best = {
-            name: max((each.recall[1].value for each in self.results(name)), default=None)
+            name: max((result.recall[1].value for result in self.results(name)), default=None)
             for name in self.columns
         }
 
@@ -159,12 +159,12 @@ class Table:
     def _about_columns(self) -> str:
         lines = []
         for column, about in self.columns.items():
-            said = [
+            sentences = [
                 "; ".join(report.describe(result).splitlines())
                 for result in self.results(column)[:1]
             ]
-            if said := [*said, *filter(None, [about])]:
-                lines.append(f"- **{column}**: {'. '.join(said)}\n")
+            if sentences := [*sentences, *filter(None, [about])]:
+                lines.append(f"- **{column}**: {'. '.join(sentences)}\n")
         return "".join(lines)
 
 

@@ -102,8 +102,8 @@ class ConvertConfig:
 
     def __post_init__(self) -> None:
         spans = self.attention_spans
-        each = f"one positive number for each of the {self.blocks} blocks"
-        check(len(spans) == self.blocks, "attention_spans", list(spans), each)
+        allowed = f"one positive number for each of the {self.blocks} blocks"
+        check(len(spans) == self.blocks, "attention_spans", list(spans), allowed)
         needed = 'zero_residual = true, skip_connections = true and feed_forward_2 = "paper"'
         aligned = self.zero_residual and self.skip_connections and self.feed_forward_2 == "paper"
         check(aligned or not self.aligned_start, "aligned_start", True, f"false without {needed}")
@@ -167,8 +167,8 @@ class TokenEmbedding(nn.Module):
     def position_table(self, length: int) -> Tensor:
         """Return what is added at each place of a text: (length, d)."""
         tables = cast("list[nn.Embedding]", list(self.positions))
-        place = torch.arange(length, device=tables[0].weight.device)
-        return torch.stack([table(place % table.num_embeddings) for table in tables]).sum(dim=0)
+        position = torch.arange(length, device=tables[0].weight.device)
+        return torch.stack([table(position % table.num_embeddings) for table in tables]).sum(dim=0)
 
 
 class SelfAttention(nn.Module):
@@ -207,8 +207,8 @@ class SelfAttention(nn.Module):
 
     def score_bias(self, length: int, like: Tensor) -> Tensor:
         """Return what is added to the scores of each pair (i, j): (heads, length, length)."""
-        place = torch.arange(length, device=like.device)
-        distance = place[None, :] - place[:, None]
+        position = torch.arange(length, device=like.device)
+        distance = position[None, :] - position[:, None]
         reach = distance.clamp(-self.span, self.span)
         far = distance != reach
         if self.bias is None:

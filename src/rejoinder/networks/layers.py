@@ -300,10 +300,10 @@ def mean_of_first_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
 
 def _take(x: Tensor, starts: Tensor, lengths: Tensor, m: int) -> Tensor:
     """Return m rows from each start on, zero from each length on."""
-    place = torch.arange(m, device=x.device)
-    there = place < lengths[:, None]
-    rows = (starts[:, None] + place).clamp(max=len(x) - 1)
-    return x[rows] * there[:, :, None]
+    offsets = torch.arange(m, device=x.device)
+    real = offsets < lengths[:, None]
+    rows = (starts[:, None] + offsets).clamp(max=len(x) - 1)
+    return x[rows] * real[:, :, None]
 
 
 class Codes(nn.Module):
@@ -322,8 +322,8 @@ class Codes(nn.Module):
         codes = self.weight.to(x.dtype)
         for part, segment in segment_parts(batch, x):
             tokens = part.view(segment.count, segment.length, -1)
-            each = codes.expand(segment.count, -1, -1)
-            scores = multiply_each(each, tokens.transpose(1, 2))  # (n, m, L)
+            queries = codes.expand(segment.count, -1, -1)
+            scores = multiply_each(queries, tokens.transpose(1, 2))  # (n, m, L)
             if segment.real is not None:
                 scores = scores.masked_fill(~segment.real[:, None], MASKED)
             shares = torch.softmax(scores, dim=-1, dtype=torch.float32).to(tokens.dtype)

@@ -229,11 +229,11 @@ def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
     A text without tokens counts as one padding token, as in `pack`; `real_tokens` are all n · L.
     """
     count, length = ids.shape
-    place = torch.arange(length, device=ids.device)
-    real = mask | ((place == 0) & ~mask.any(dim=1, keepdim=True))
+    position = torch.arange(length, device=ids.device)
+    real = mask | ((position == 0) & ~mask.any(dim=1, keepdim=True))
     return TokenBatch(
         ids=ids.reshape(-1),
-        positions=place.repeat(count),
+        positions=position.repeat(count),
         segments=(Segment(0, count, length, real),),
         restore=torch.arange(count, device=ids.device),
         # a count would be a number, which a recording of this function cannot have

@@ -39,4 +39,4 @@ def _computed(compute: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     if dtype != torch.bfloat16 or x.device.type != "cpu" or x.numel() * y.shape[-1] > COMPILED:
         return compute(*tensors)
     with torch.autocast("cpu", enabled=False):
-        return compute(*(each.float() for each in tensors)).to(dtype)
+        return compute(*(tensor.float() for tensor in tensors)).to(dtype)

@@ -190,9 +190,9 @@ class QuantizedTraining:
         """Inside, the network computes with rounded copies in place of its parameters."""
         bounds = dict(zip(self.ranges.names, self.ranges.bounds, strict=True))
         named = dict(self.module.named_parameters())
-        each = [bounds.get(name) for name in named]
+        ranges = [bounds.get(name) for name in named]
         apply: Any = _StraightThrough.apply
-        rounded = apply(self.ranges.sixteen_bits, each, *named.values())
+        rounded = apply(self.ranges.sixteen_bits, ranges, *named.values())
         copies = dict(zip(named.values(), rounded, strict=True))
         places = [
             (owner, name, original)
@@ -221,9 +221,9 @@ class QuantizedTraining:
         self.ranges.update_ranges(tables, afresh=step % self.range_every == 0)
 
 
-def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _in_float32(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     # on a CPU autocast would let layer norms take and give 16 bits
-    return tuple(value.float() for value in given)
+    return tuple(value.float() for value in inputs)
 
 
 def _round_all(parameters: Sequence[Tensor], half: Half) -> list[Tensor]:
@@ -419,13 +419,13 @@ def check_fit(module: nn.Module, weights: Sequence[Path], scheme: Scheme | None)
             expected |= {name + end: _kind(torch.float32, ()) for end in (SCALE, OFFSET)}
         elif name in rows:
             expected[name + SCALE] = _kind(torch.float32, parameter.shape[:1])
-    found = stored_tensors(weights)
-    given = {name: f"{kind} {tuple(shape)}" for name, (kind, shape) in found.items()}
-    for name in sorted(given.keys() | expected.keys()):
-        if given.get(name) != expected.get(name):
+    stored = stored_tensors(weights)
+    actual = {name: f"{kind} {tuple(shape)}" for name, (kind, shape) in stored.items()}
+    for name in sorted(actual.keys() | expected.keys()):
+        if actual.get(name) != expected.get(name):
             raise InputError(
                 f"{weights[0].parent}: the weights do not fit the configuration:"
-                f" {name} is {given.get(name, 'missing')},"
+                f" {name} is {actual.get(name, 'missing')},"
                 f" not {expected.get(name, 'to be there')}; copy the model folder again"
             )
 

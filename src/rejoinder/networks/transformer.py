@@ -337,12 +337,12 @@ class TransformerModel(nn.Module):
     @property
     def embedding(self) -> nn.ModuleList:
         """The token tables."""
-        return nn.ModuleList(each.embeddings.tokens for each in self.transformers)
+        return nn.ModuleList(transformer.embeddings.tokens for transformer in self.transformers)
 
     @property
     def blocks(self) -> nn.ModuleList:
         """The blocks of all transformers, by their depth."""
-        layers = zip(*(each.blocks for each in self.transformers), strict=True)
+        layers = zip(*(transformer.blocks for transformer in self.transformers), strict=True)
         return nn.ModuleList(nn.ModuleList(layer) for layer in layers)
 
     @property
@@ -361,10 +361,12 @@ class TransformerModel(nn.Module):
         Recipes give each part a rate of its own.
         """
         all_of_them = self.transformers
-        theirs = {parameter for each in all_of_them for parameter in each.parameters()}
+        theirs = {
+            parameter for transformer in all_of_them for parameter in transformer.parameters()
+        }
         return {
-            "embedding": [p for each in all_of_them for p in each.table_parameters()],
-            "blocks": [p for each in all_of_them for p in each.blocks.parameters()],
+            "embedding": [p for transformer in all_of_them for p in transformer.table_parameters()],
+            "blocks": [p for transformer in all_of_them for p in transformer.blocks.parameters()],
             self.group: [p for p in self.parameters() if p not in theirs],
         }
 

@@ -165,18 +165,20 @@ def calibrate(
         regression = _regression()
     except ImportError as error:
         raise MissingExtraError("calibrating an index", "intents") from error
-    found = []
+    results = []
     for start in range(0, len(examples), _BATCH):
         batch = [example.context for example in examples[start : start + _BATCH]]
-        found += index.search(batch, 2, ANY_SCORE, history=history, distinct=True)
+        results += index.search(batch, 2, ANY_SCORE, history=history, distinct=True)
         progress(len(batch))
     responses = [text_key(example.response) for example in examples]
     known = {text_key(candidate.text) for _, candidate in index}
-    best = [text_key(replies[0].text) if replies else None for replies in found]
+    best = [text_key(replies[0].text) if replies else None for replies in results]
     right = np.array(
         [one == other for one, other in zip(best, responses, strict=True)], dtype=np.bool_
     )
-    threads = [(e.source, e.thread) if e.thread else place for place, e in enumerate(examples)]
+    threads = [
+        (e.source, e.thread) if e.thread else position for position, e in enumerate(examples)
+    ]
     numbers = {thread: number for number, thread in enumerate(dict.fromkeys(threads))}
     groups = np.array([numbers[thread] for thread in threads], dtype=np.int64)
     for what, rows in (("right", right), ("wrong", ~right)):
@@ -186,7 +188,7 @@ def calibrate(
                 f"conversations; a calibration needs {LEAST} right and {LEAST} wrong ones: give "
                 "more conversations, or replies that they use"
             )
-    features = score_and_gap(found)
+    features = score_and_gap(results)
     folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
     held_out = cross_val_predict(
         regression, features, right, groups=groups, cv=folds, method="predict_proba"

@@ -37,8 +37,8 @@ class Chooser:
 
         None: more are needed.
         """
-        said = read_said(self.queries, conversation, self.closings)
-        joined = self._join(conversation, found, wanted, said)
+        parts = read_said(self.queries, conversation, self.closings)
+        joined = self._join(conversation, found, wanted, parts)
         minimum = self.options.minimum_score
         lowest = ANY_SCORE if minimum is None else minimum
         filtered = self.filtered
@@ -54,11 +54,11 @@ class Chooser:
             self.options,
             is_last=joined.complete_from < lowest,
         )
-        chosen = self._without_opposites(choose, said, OPPOSITES + len(joined.also))
+        chosen = self._without_opposites(choose, parts, OPPOSITES + len(joined.also))
         return None if chosen is None else _first_answers(chosen)
 
     def _without_opposites(
-        self, choose: Callable[..., list[Reply] | None], said: SaidParts, more: int
+        self, choose: Callable[..., list[Reply] | None], parts: SaidParts, more: int
     ) -> list[Reply] | None:
         """Return what `choose` gives, with replies to the opposite of the message pushed back.
 
@@ -67,36 +67,38 @@ class Chooser:
         replies = choose(pool=self.options.pool)
         if replies is None:
             return None
-        opposites = (reply for reply in replies if reply.known and said.opposite(reply))
+        opposites = (reply for reply in replies if reply.known and parts.opposite(reply))
         if self.keeps_opposites or next(opposites, None) is None:
             return replies if self.options.diversity else best_first(replies)
         if not self.options.diversity:
             replies = choose(pool=self.options.pool + more)
-        return None if replies is None else push_back(replies, said, self.options)
+        return None if replies is None else push_back(replies, parts, self.options)
 
-    def _join(self, conversation: int, found: Found, wanted: int, said: SaidParts) -> FoundByParts:
+    def _join(
+        self, conversation: int, candidates: Found, wanted: int, parts: SaidParts
+    ) -> FoundByParts:
         """Return what the parts of a conversation found as one list, scored by familiarity too."""
-        texts = said.texts
+        texts = parts.texts
         scored = [
             self._change_by_words(text, numbers, scores / self.queries.sharpness)
-            for text, (numbers, scores) in zip(texts, found, strict=True)
+            for text, (numbers, scores) in zip(texts, candidates, strict=True)
         ]
         positions_of = self.filtered.positions_of
         joined = join_parts(scored, texts, wanted, positions_of)
         if len(joined.parts):
-            fitting = self._fitting_part(joined, scored, said)
+            fitting = self._fitting_part(joined, scored, parts)
             if fitting is not None:
                 best = {int(joined.numbers[0]): fitting}
                 joined = join_parts(scored, texts, wanted, positions_of, best)
         if self.familiarity is None or not len(joined.numbers):
             return joined
-        change = self._density_change(conversation, found, joined)
+        change = self._density_change(conversation, candidates, joined)
         if self.queries.foreign:
             is_foreign = self.queries.foreign[conversation]
             change += self.familiarity.of_language(is_foreign=is_foreign)
         return joined.plus(change)
 
-    def _fitting_part(self, joined: FoundByParts, scored: Found, said: SaidParts) -> int | None:
+    def _fitting_part(self, joined: FoundByParts, scored: Found, parts: SaidParts) -> int | None:
         """Return the part that the best candidate fits, if it opposes the one that it fits best.
 
         "I have not lost it. Why this fee?": who asks so may also be one who has lost it. Such a
@@ -112,9 +114,9 @@ class Chooser:
         if not others:
             return None
         reply = self.filtered.reply(best, 0.0)
-        if not reply.known or not said.opposite(replace(reply, part=own)):
+        if not reply.known or not parts.opposite(replace(reply, part=own)):
             return None
-        texts = said.texts
+        texts = parts.texts
         less = penalties(texts)
         least = joined.scores[0] - PENALTY
         fitting = [
@@ -122,7 +124,7 @@ class Chooser:
             for part in others
             if (score := scored[part][1][0] - less[part]) >= least
             and (asks(texts[part]) or repeats(texts[part], reply.known, texts[0]))
-            and not said.opposite(replace(reply, part=part))
+            and not parts.opposite(replace(reply, part=part))
         ]
         return max(fitting)[1] if fitting else None
 
@@ -136,7 +138,7 @@ class Chooser:
         known = self.filtered.reply(int(numbers[0]), 0.0).known
         return numbers, scores + familiarity.of_words(text, known)
 
-    def _density_change(self, conversation: int, found: Found, joined: FoundByParts) -> float:
+    def _density_change(self, conversation: int, candidates: Found, joined: FoundByParts) -> float:
         """Return what density changes all scores by.
 
         The part was chosen without it: it says whether a message is for the index. Of the parts
@@ -148,7 +150,7 @@ class Chooser:
         best = int(joined.numbers[0])
         position = self.filtered.reply(best, 0.0).position
         agreeing = {joined.parts.get(best, 0)}.union(
-            part for part, (own, _) in enumerate(found) if len(own) and int(own[0]) == best
+            part for part, (own, _) in enumerate(candidates) if len(own) and int(own[0]) == best
         )
         vectors = self.queries.vectors
         rows = self.queries.rows[conversation]

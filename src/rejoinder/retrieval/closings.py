@@ -125,23 +125,23 @@ _known: WeakKeyDictionary[DualEncoder, Closings] = WeakKeyDictionary()
 
 def closings_of(encoder: DualEncoder) -> Closings:
     """Return what an encoder tells of closings; it encodes some seventy texts the first time."""
-    found = _known.get(encoder)
-    if found is None:
-        found = _known[encoder] = _measure(encoder)
-    return found
+    closings = _known.get(encoder)
+    if closings is None:
+        closings = _known[encoder] = _measure(encoder)
+    return closings
 
 
 def _measure(encoder: DualEncoder) -> Closings:
     replies = encoder.encode_responses([*CLOSING_REPLIES, *OPEN_REPLIES])
     messages = encoder.encode_contexts([[text] for text in (*OPEN, *CLOSED)])
     closing, opening = np.split(replies, [len(CLOSING_REPLIES)])
-    found = Closings(closing, opening, math.inf)
+    closings = Closings(closing, opening, math.inf)
     if isinstance(messages, ContextVectors) or messages.ndim != 2:
-        return found
-    scores = [found.score(vector) for vector in messages]
+        return closings
+    scores = [closings.score(vector) for vector in messages]
     threshold = float(np.quantile(scores[: len(OPEN)], 1 - MOST_WRONG))
     share = np.mean([score > threshold for score in scores[len(OPEN) :]])
-    return replace(found, threshold=threshold) if share >= LEAST_FOUND else found
+    return replace(closings, threshold=threshold) if share >= LEAST_FOUND else closings
 
 
 def _soft_mean(scores: FloatArray) -> float:
@@ -153,6 +153,6 @@ def _soft_mean(scores: FloatArray) -> float:
 @functools.lru_cache(maxsize=1024)
 def may_be_closing(text: str) -> bool:
     """Return whether a message neither asks, wishes or denies something, nor names a fault."""
-    said = words(text)
-    is_asked = asks(text) or "?" in text or is_question(said) or is_wish(said)
-    return bool(said) and not (is_asked or denies(text)) and may_be_settled(text)
+    tokens = words(text)
+    is_asked = asks(text) or "?" in text or is_question(tokens) or is_wish(tokens)
+    return bool(tokens) and not (is_asked or denies(text)) and may_be_settled(text)

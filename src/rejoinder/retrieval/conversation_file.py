@@ -24,7 +24,7 @@ def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversat
     `CONVERSATION_FIELDS` (DATA19's `context/0`, ... too) and perhaps an `id`. Blank messages are
     left out.
     """
-    found: list[tuple[dict[str, Any], Conversation]] = []
+    conversations: list[tuple[dict[str, Any], Conversation]] = []
     for number, line in open_lines(path):
         if not line.strip():
             continue
@@ -34,26 +34,26 @@ def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversat
         record = values if isinstance(values, dict) else {CONVERSATION_FIELDS[0]: values}
         name = next((name for name in CONVERSATION_FIELDS if name in record), None)
         if name is None:
-            there = ", ".join(record) or "none"
+            fields = ", ".join(record) or "none"
             raise InputError(
-                f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {there}"
+                f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {fields}"
             )
         try:
-            given = record[name]
-            messages = [*earlier_context(record), given] if isinstance(given, str) else given
+            value = record[name]
+            messages = [*earlier_context(record), value] if isinstance(value, str) else value
             spoken(messages)
-            said = [
-                each
-                for each in messages
-                if not isinstance(text := _content(each), str) or text.strip()
+            nonempty = [
+                message
+                for message in messages
+                if not isinstance(text := _content(message), str) or text.strip()
             ]
-            spoken(said)
+            spoken(nonempty)
         except (BadRecordError, InputError) as error:
             raise InputError(f"{where}: {error}") from None
-        found.append(({key: record[key] for key in ("id",) if key in record}, said))
-    if not found:
+        conversations.append(({key: record[key] for key in ("id",) if key in record}, nonempty))
+    if not conversations:
         raise InputError(f"{path} holds no conversations; each line of it should be one, as JSON")
-    return found
+    return conversations
 
 
 def _content(message: Any) -> Any:

@@ -151,7 +151,7 @@ class Index(IndexReader):
                 vectors.
         """
         encoder = check_encoder(model)
-        given = with_questions(replies) if isinstance(replies, Mapping) else replies
+        entries = with_questions(replies) if isinstance(replies, Mapping) else replies
         with contextlib.ExitStack() as stack:
             if place is None:
                 # Windows removes no file that a snapshot has open.
@@ -162,7 +162,7 @@ class Index(IndexReader):
             store = store_of(place)
             empty = Manifest(_model_record(encoder, store), plain=not as_written)
             with store.create(overwrite=overwrite) as part:
-                manifest = extend(empty, part, encoder, given, batch, progress, engine)
+                manifest = extend(empty, part, encoder, entries, batch, progress, engine)
                 write_fitted(part, manifest, encoder, phases)
             index = cls.open(store, encoder, verify=False)
             weakref.finalize(index, stack.pop_all().close)
@@ -329,7 +329,7 @@ class Index(IndexReader):
                 segment = self._open_new(new)
                 self._set(self._replace_manifest(new), [segment])
                 self._tidy_up()
-            return sum(each.count for each in old.segments) - len(self)
+            return sum(record.count for record in old.segments) - len(self)
 
     def reencode(
         self,

@@ -46,8 +46,10 @@ class SaidParts:
         """The parts that say that a matter is settled, by their words or by the encoder."""
         whole = self.texts[0]
         by_encoder = set(itertools.compress(self.texts, self.closing()))
-        said = filter(None, self.texts)  # empty ones are unknown
-        return by_encoder | {text for text in said if is_settled(_with_thanks(text, whole, " ,.!"))}
+        known = filter(None, self.texts)  # empty ones are unknown
+        return by_encoder | {
+            text for text in known if is_settled(_with_thanks(text, whole, " ,.!"))
+        }
 
     def opposite(self, reply: Reply) -> str | None:
         """Return what a reply is known to answer that is the opposite of the message.
@@ -68,8 +70,10 @@ class SaidParts:
     def is_settled(self, part: int) -> bool:
         """Return whether a part says that a matter is settled, and no other one tells more."""
         text = self.texts[part]
-        others = (each for each in self.texts if text not in each and each not in text)
-        return text in self.settled and all(asks(each) or each in self.settled for each in others)
+        others = (other for other in self.texts if text not in other and other not in text)
+        return text in self.settled and all(
+            asks(other) or other in self.settled for other in others
+        )
 
 
 def _answered(reply: Reply, texts: Sequence[str]) -> str:

@@ -63,11 +63,11 @@ def penalties(texts: Sequence[str]) -> list[float]:
 def denial_before(texts: Sequence[str], part: int) -> str:
     """Return the sentence of which a part tells what is behind a denial; "": it is no such part."""
     text = texts[part]
-    around = [each for each in texts if text in each and each != text and denies(each)]
-    said = words(text)
-    if not around or asks(text) or is_question(said) or is_wish(said):
+    around = [other for other in texts if text in other and other != text and denies(other)]
+    tokens = words(text)
+    if not around or asks(text) or is_question(tokens) or is_wish(tokens):
         return ""
-    return next((each for each in around if len(split_sentences(each)) < 2), "")
+    return next((other for other in around if len(split_sentences(other)) < 2), "")
 
 
 class FoundByParts(NamedTuple):
@@ -111,9 +111,11 @@ def join_parts(
         [(own, own_scores)] = found
         return FoundByParts(own, own_scores, {}, _complete_from(own_scores, wanted))
     less = penalties(texts)
-    numbers = np.concatenate([each for each, _ in found])
-    scores = np.concatenate([each - own for (_, each), own in zip(found, less, strict=True)])
-    parts = np.repeat(np.arange(len(found)), [len(each) for each, _ in found])
+    numbers = np.concatenate([part_numbers for part_numbers, _ in found])
+    scores = np.concatenate(
+        [part_scores - own for (_, part_scores), own in zip(found, less, strict=True)]
+    )
+    parts = np.repeat(np.arange(len(found)), [len(part_numbers) for part_numbers, _ in found])
     order = np.lexsort((parts, positions_of(numbers), -scores))
     if fitting:
         rows = zip(numbers[order].tolist(), parts[order].tolist(), strict=True)
@@ -123,7 +125,8 @@ def join_parts(
     chosen = numbers[order]
     by_number = dict(zip(chosen.tolist(), parts[order].tolist(), strict=True))
     lowest = [
-        _complete_from(each, wanted) - own for (_, each), own in zip(found, less, strict=True)
+        _complete_from(part_scores, wanted) - own
+        for (_, part_scores), own in zip(found, less, strict=True)
     ]
     best = int(parts[order[0]]) if len(order) else 0
     also = _also(found, less, texts, best).difference(chosen[:1].tolist())
@@ -136,7 +139,7 @@ def _complete_from(scores: Scores, wanted: int) -> float:
 
 
 def _also(
-    found: Sequence[tuple[Positions, Scores]],
+    candidates: Sequence[tuple[Positions, Scores]],
     less: Sequence[float],
     texts: Sequence[str],
     best: int,
@@ -147,9 +150,10 @@ def _also(
         if best in parts:
             continue
         sure = [
-            (found[part][1][0] - less[part], int(found[part][0][0]))
+            (candidates[part][1][0] - less[part], int(candidates[part][0][0]))
             for part in parts
-            if len(found[part][0]) and found[part][1][0] - less[part] >= _least_score(texts[part])
+            if len(candidates[part][0])
+            and candidates[part][1][0] - less[part] >= _least_score(texts[part])
         ]
         firsts.update(number for _, number in sorted(sure)[-1:])
     return frozenset(firsts)
@@ -180,8 +184,8 @@ def _least_score(sentence: str) -> float:
 
 def sentence_parts(texts: Sequence[str]) -> list[int]:
     """Return which parts of a message are not all of it; one is a sentence without its courtesy."""
-    said = list(map(_without_mark, texts))
-    return [part for part, text in enumerate(texts) if not all(each in text for each in said)]
+    bare = list(map(_without_mark, texts))
+    return [part for part, text in enumerate(texts) if not all(other in text for other in bare)]
 
 
 def _without_mark(text: str) -> str:

@@ -58,7 +58,8 @@ def encode(
     """Encode what a search reads of conversations."""
     check_list(conversations, CONVERSATIONS)
     forbidden = [
-        forbidden_keys(each) if options.no_repeat else frozenset[str]() for each in conversations
+        forbidden_keys(conversation) if options.no_repeat else frozenset[str]()
+        for conversation in conversations
     ]
     model = encoder.with_cache()
     readings = read_conversations_in_parts(model, conversations, options.history, speller)

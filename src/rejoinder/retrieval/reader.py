@@ -93,14 +93,14 @@ class IndexState:
     def place(self, position: int) -> tuple[Segment, int] | None:
         """Return the segment of a reply's latest edition, and its row there; None: it has none."""
         at = np.array([position])
-        found = None
+        location = None
         for segment in self.segments:
             record = segment.record
-            if not record.first <= position < record.end or (found and not record.revises):
+            if not record.first <= position < record.end or (location and not record.revises):
                 continue
             if len(rows := segment.rows_at(at)):
-                found = segment, int(rows[0])
-        return found
+                location = segment, int(rows[0])
+        return location
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,14 @@ class FilteredSegments:
         if len(parts) == 1:
             return parts[0](numbers - firsts[0])
         owners = np.searchsorted(firsts, numbers, side="right") - 1
-        found = [np.flatnonzero(owners == owner) for owner in range(len(parts))]
+        rows_by_part = [np.flatnonzero(owners == owner) for owner in range(len(parts))]
         read = [
             part(numbers[rows] - first)
-            for part, first, rows in zip(parts, firsts, found, strict=True)
+            for part, first, rows in zip(parts, firsts, rows_by_part, strict=True)
             if len(rows)
         ]
         vectors = np.concatenate(read) if read else np.zeros((0, 1), np.float32)
-        return vectors[np.argsort(np.concatenate([np.zeros(0, np.int64), *found]))]
+        return vectors[np.argsort(np.concatenate([np.zeros(0, np.int64), *rows_by_part]))]
 
     def reply(self, number: int, score: float) -> Reply:
         """Return the reply of a row with its score."""
@@ -201,7 +201,7 @@ def open_segments(
 
 
 def _by_name(index: IndexReader | None) -> dict[str, Segment]:
-    return {} if index is None else {each.record.name: each for each in index._segments}
+    return {} if index is None else {segment.record.name: segment for segment in index._segments}
 
 
 def _open_all(
@@ -353,11 +353,11 @@ class IndexReader(Searcher):
         """
         state = self._state
         known = np.array(self._known([position], state.manifest), dtype=np.int64)
-        place = state.place(position)
-        if place is None or not deleted:
+        location = state.place(position)
+        if location is None or not deleted:
             self._refuse_gone(known, state.manifest)
-        assert place is not None
-        segment, row = place
+        assert location is not None
+        segment, row = location
         return segment.candidate(row)
 
     def vectors(self, positions: Iterable[int], *, of_texts: bool = False) -> FloatArray:
@@ -477,8 +477,8 @@ class IndexReader(Searcher):
 
 def _row(state: IndexState, position: int, *, responses: bool) -> FloatArray:
     """Return the vector, (d,), of the reply at a position, or the encoding of its text."""
-    place = state.place(position)
-    assert place is not None
-    segment, row = place
+    location = state.place(position)
+    assert location is not None
+    segment, row = location
     rows = np.array([row])
     return np.asarray((segment.responses_of if responses else segment.vectors_of)(rows)[0])

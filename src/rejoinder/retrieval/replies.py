@@ -229,14 +229,14 @@ def explain(
     for rows, own in zip(queries.rows, replies, strict=True):
         texts = [templates.plain(reply.text) if plain else reply.text for reply in own]
         responses = encoder.encode_responses(texts)
-        found = []
+        with_why = []
         for reply, response in zip(own, responses, strict=True):
             row = rows[reply.part]
             why = _why(encoder, reply, queries.vectors[row] / queries.sharpness, response)
             if len(rows) > 1:
                 why = replace(why, sentence=queries.inputs[row])
-            found.append(replace(reply, why=replace(why, opposes=reply.opposes)))
-        explained.append(found)
+            with_why.append(replace(reply, why=replace(why, opposes=reply.opposes)))
+        explained.append(with_why)
     return explained
 
 

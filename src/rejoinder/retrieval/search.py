@@ -70,8 +70,10 @@ class Searchable:
                 field of `where`.
             TypeError: there is no such option.
         """
-        given = SearchOptions(k=k, minimum_score=minimum_score, rerank=self.rerank, **options)
-        return self.find(contexts, given)
+        search_options = SearchOptions(
+            k=k, minimum_score=minimum_score, rerank=self.rerank, **options
+        )
+        return self.find(contexts, search_options)
 
     def reply(
         self, conversation: str | Conversation, k: int = SearchOptions.k, **options: Any
@@ -184,12 +186,12 @@ class Searcher(Searchable, Described):
         left = list(range(len(replies)))  # contexts that have too few replies so far
         while left:
             rows = [row for i in left for row in queries.rows[i]]
-            found = iter(
+            candidate_lists = iter(
                 find_candidates(filtered, queries, rows, min(wanted, filtered.count), first)
             )
             short = []
             for i in left:
-                own = [next(found) for _ in queries.rows[i]]
+                own = [next(candidate_lists) for _ in queries.rows[i]]
                 chosen = chooser.replies(i, own, wanted)
                 if chosen is None:
                     short.append(i)
@@ -240,7 +242,9 @@ class Searcher(Searchable, Described):
         index.
         """
         check_list(contexts, CONVERSATIONS)
-        return [read_parts(each, history, self.spelling()).message.notes() for each in contexts]
+        return [
+            read_parts(context, history, self.spelling()).message.notes() for context in contexts
+        ]
 
     def silence(
         self, context: Conversation, options: SearchOptions | None = None
@@ -250,28 +254,30 @@ class Searcher(Searchable, Described):
         "language": its newest message is of another language; "denied": what is nearest to it
         answers the opposite.
         """
-        given = options or SearchOptions()
-        message = read_parts(context, given.history, self.spelling()).message
+        settings = options or SearchOptions()
+        message = read_parts(context, settings.history, self.spelling()).message
         if message.is_foreign:
             return "language"
         if not (takes_side(message.text) or any(map(may_be_closing, message.parts))):
             return None
         # The nearest before opposites are pushed back: behind `k` others it would not be seen.
-        nearest = replace(given, k=1, minimum_score=ANY_SCORE, minimum_confidence=None, rerank=0)
+        nearest = replace(settings, k=1, minimum_score=ANY_SCORE, minimum_confidence=None, rerank=0)
         queries = encode(self._model(), [context], nearest, self.spelling())
         [replies] = self._find(queries, nearest, keeps_opposites=True)
-        lowest = given.minimum_score
+        lowest = settings.minimum_score
         head = self.manifest.head
         if lowest is None and head is not None:
             lowest = head.minimum_score
         lowest = ANY_SCORE if lowest is None else lowest
-        said = read_said(queries, 0, self._closings)
-        return "denied" if is_denied(replies, said, lowest) else None
+        parts = read_said(queries, 0, self._closings)
+        return "denied" if is_denied(replies, parts, lowest) else None
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
         encoder = self._model()
-        vectors = encode_queries(encoder, [read_parts(each, None).context for each in contexts])
+        vectors = encode_queries(
+            encoder, [read_parts(context, None).context for context in contexts]
+        )
         queries = make_queries(vectors, inputs=(), forbidden=None, unit=encoder.unit_length)
         self._check_size(queries, self.manifest)
         return queries.vectors

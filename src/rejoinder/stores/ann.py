@@ -87,7 +87,7 @@ class FaissIndex:
             if rest
             else [(np.zeros(0, np.int64), np.zeros(0))] * len(contexts)
         )
-        found: Found = []
+        results: Found = []
         end = 0
         for context, (added, _) in zip(contexts, newer, strict=True):
             start = end
@@ -95,13 +95,13 @@ class FaissIndex:
             candidates = np.unique(positions[start:end])
             candidates = candidates[np.searchsorted(candidates, 0) :]  # -1 where there are no more
             if len(candidates) < min(k, passing):  # the graph led away from what passes
-                found += search(segments, [context], k, minimum)
+                results += search(segments, [context], k, minimum)
                 continue
             best, scores = rescore(
                 segments, context, np.concatenate([candidates, np.sort(added)]), k
             )
-            found.append((best[scores >= minimum], scores[scores >= minimum]))
-        return found
+            results.append((best[scores >= minimum], scores[scores >= minimum]))
+        return results
 
     @functools.cached_property
     def file(self) -> Any:
@@ -259,8 +259,10 @@ def recall_of(
     One that equals the last of them is as good.
     """
     # many are not scanned
-    found = [named.search(segments, [context], MEASURED_AT)[0] for context in contexts]
-    shares = [(some >= all_[-1]).mean() for (_, some), (_, all_) in zip(found, exact, strict=True)]
+    approximate = [named.search(segments, [context], MEASURED_AT)[0] for context in contexts]
+    shares = [
+        (some >= all_[-1]).mean() for (_, some), (_, all_) in zip(approximate, exact, strict=True)
+    ]
     return float(np.mean(shares))
 
 

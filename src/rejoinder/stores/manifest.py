@@ -144,7 +144,7 @@ class Manifest:
     @property
     def end(self) -> int:
         """The position of the next reply."""
-        return next((each.end for each in reversed(self.segments) if not each.revises), 0)
+        return next((segment.end for segment in reversed(self.segments) if not segment.revises), 0)
 
     @property
     def examples(self) -> int:

@@ -114,12 +114,12 @@ class MilvusStore(FolderStore):
         """Return the name of a segment's collection."""
         return f"{self.prefix}_{segment.replace('-', '_')}"
 
-    def ask(self, what: str, *given: Any, **options: Any) -> Any:
+    def ask(self, what: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of Milvus' client."""
         from pymilvus import MilvusException
 
         try:
-            return getattr(self.client, what)(*given, **options)
+            return getattr(self.client, what)(*arguments, **options)
         except MilvusException as error:
             raise UnreachableError(
                 f"{self}: Milvus failed to {what} ({error}); try again"
@@ -127,9 +127,9 @@ class MilvusStore(FolderStore):
 
     def check(self) -> None:
         """Raise what opening the index would raise now, without reading all of it."""
-        there = set(self._collections())
+        present = set(self._collections())
         for record in self.read_manifest().segments:
-            if self.collection(record.name) not in there:
+            if self.collection(record.name) not in present:
                 raise InputError(f"{self}: {record.name} is gone; build the index again")
 
     def open_segment(self, manifest: Manifest, number: int, *, verify: bool) -> Segment:
@@ -153,7 +153,7 @@ class MilvusStore(FolderStore):
     def free_name(self, name: str) -> str:
         """Return the name, or that with a number behind, that no segment has."""
         taken = set(self._collections())
-        return free_name(name, lambda each: self.collection(each) in taken)
+        return free_name(name, lambda candidate: self.collection(candidate) in taken)
 
     def _collections(self) -> list[str]:
         names: list[str] = self.ask("list_collections")
@@ -163,7 +163,7 @@ class MilvusStore(FolderStore):
         """Return the number of bytes of the folder, and of what its segments hold on a server."""
         if self.address == EMBEDDED:
             return super().size()
-        return super().size() + sum(each.bytes for each in self.read_manifest().segments)
+        return super().size() + sum(segment.bytes for segment in self.read_manifest().segments)
 
     def sweep(self, manifest: Manifest) -> None:
         """Remove the files and the collections that a manifest does not name."""
@@ -257,10 +257,10 @@ class Collected(DatabaseSegment):
     def rows_from(self, found: Sequence[Mapping[str, Any]]) -> dict[int, StoredRow]:
         """Return rows of what a query gave."""
         rows = {}
-        for each in found:
-            vector = np.asarray(each["vector"], np.float32)
-            own = _from_text(each["response"]) if self.has_responses else vector
-            rows[int(each["row"])] = StoredRow(each["line"].encode(), vector, own)
+        for entity in found:
+            vector = np.asarray(entity["vector"], np.float32)
+            own = _from_text(entity["response"]) if self.has_responses else vector
+            rows[int(entity["row"])] = StoredRow(entity["line"].encode(), vector, own)
         return rows
 
     @property
@@ -290,17 +290,17 @@ class Collected(DatabaseSegment):
             "output_fields": ["row", name],
             "batch_size": min(max(page, _AT_ONCE), _MOST_AT_ONCE),
         }
-        found: dict[int, Any] = {}
+        values: dict[int, Any] = {}
         pages = self.store.ask("query_iterator", self.collection, filter="row >= 0", **options)
         with contextlib.closing(pages):
             while some := pages.next():
-                found.update((each["row"], each[name]) for each in some)
-        return [found[row] for row in sorted(found)]
+                values.update((entity["row"], entity[name]) for entity in some)
+        return [values[row] for row in sorted(values)]
 
     def _fetch(self, rows: Sequence[int]) -> dict[int, StoredRow]:
         """Read some rows."""
-        found = self.store.ask("get", self.collection, list(rows), output_fields=self.columns)
-        return self.rows_from(found)
+        entities = self.store.ask("get", self.collection, list(rows), output_fields=self.columns)
+        return self.rows_from(entities)
 
     def _find_having(self, name: str, wanted: Collection[str]) -> list[int] | None:
         """Return the rows with one of the texts in a field; None: no row has the field."""
@@ -309,11 +309,11 @@ class Collected(DatabaseSegment):
         having = condition([_token(name, text) for text in wanted])
         options: dict[str, Any] = {"output_fields": ["row"], "batch_size": _AT_ONCE}
         pages = self.store.ask("query_iterator", self.collection, filter=having, **options)
-        found: list[int] = []
+        rows: list[int] = []
         with contextlib.closing(pages):
             while some := pages.next():
-                found += [each["row"] for each in some]
-        return found
+                rows += [entity["row"] for entity in some]
+        return rows
 
     def _count(self, what: str) -> int:
         [row] = self.store.ask("query", self.collection, filter=what, output_fields=["count(*)"])
@@ -468,17 +468,17 @@ def _connect(folder: Path, address: str) -> Any:
         raise MissingExtraError("an index in Milvus", "milvus") from error
     # it writes what it raises to standard error, too
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-    place = str((folder / DATABASE).absolute()) if address == EMBEDDED else address
+    uri = str((folder / DATABASE).absolute()) if address == EMBEDDED else address
     try:
-        client = MilvusClient(place, token=os.environ.get("MILVUS_TOKEN", ""), timeout=PATIENCE)
+        client = MilvusClient(uri, token=os.environ.get("MILVUS_TOKEN", ""), timeout=PATIENCE)
         client.list_collections()
     except Exception as error:
         if address != EMBEDDED:
             raise UnreachableError(
-                f"no Milvus server answers at {place} ({error}); start it, or set MILVUS_TOKEN"
+                f"no Milvus server answers at {uri} ({error}); start it, or set MILVUS_TOKEN"
             ) from error
         raise BusyError(
-            f"{place}: another process has it open, or it is damaged; a Milvus server "
+            f"{uri}: another process has it open, or it is damaged; a Milvus server "
             f"(--store http://HOST:19530) admits many ({error})"
         ) from error
     return client

@@ -28,8 +28,8 @@ class ModelRecord:
 
     def locate(self, index: object) -> str:
         """Find where the model of an index, a folder or another store, can be opened now."""
-        if self.relative and (found := Path(str(index), self.relative)).is_dir():
-            return str(found)
+        if self.relative and (folder := Path(str(index), self.relative)).is_dir():
+            return str(folder)
         if self.path and Path(self.path).is_dir():
             return str(Path(self.path))
         if self.path:
@@ -88,8 +88,8 @@ def check_model(index: object, record: ModelRecord, encoder: DualEncoder) -> Non
     """Refuse a model that an index was not built with."""
     if record.fingerprint != encoder.fingerprint:
         built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
-        given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
+        actual = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
         raise InputError(
-            f"{index} was built with {built}, but {given}; use that model ({MODEL}=FOLDER), or"
+            f"{index} was built with {built}, but {actual}; use that model ({MODEL}=FOLDER), or"
             " encode the replies with this one (`rejoinder index reencode`)"
         )

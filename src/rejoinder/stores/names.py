@@ -13,4 +13,4 @@ HEAD_FILE = "head-*.safetensors"
 def free_name(name: str, is_taken: Callable[[str], bool]) -> str:
     """Return a name, or the first with a number behind, that is not taken."""
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(1)))
-    return next(each for each in names if not is_taken(each))
+    return next(candidate for candidate in names if not is_taken(candidate))

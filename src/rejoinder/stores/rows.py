@@ -60,27 +60,29 @@ class OrderedRows:
         ]
         nothing = np.zeros(0, np.int64)
         pairs = zip(segments, rows, strict=True)
-        positions = np.concatenate([nothing, *(each.positions_of(own) for each, own in pairs)])
+        positions = np.concatenate(
+            [nothing, *(segment.positions_of(own) for segment, own in pairs)]
+        )
         numbers = np.arange(len(segments), dtype=np.int32)
         owners = np.repeat(numbers, list(map(len, rows)))
-        found = np.concatenate([nothing, *rows])
+        joined_rows = np.concatenate([nothing, *rows])
         if any(segment.record.revises for segment in segments):
             order = np.argsort(positions)
-            return cls(segments, positions[order], owners[order], found[order])
-        return cls(segments, positions, owners, found)
+            return cls(segments, positions[order], owners[order], joined_rows[order])
+        return cls(segments, positions, owners, joined_rows)
 
     @classmethod
     def latest(cls, segments: Sequence[Segment], positions: Positions) -> OrderedRows:
         """Return the latest editions at ascending positions, as far as the segments hold them."""
-        revisions = [number for number, each in enumerate(segments) if each.record.revises]
-        others = [number for number, each in enumerate(segments) if not each.record.revises]
-        found = [np.zeros((3, 0), np.int64)]
+        revisions = [number for number, segment in enumerate(segments) if segment.record.revises]
+        others = [number for number, segment in enumerate(segments) if not segment.record.revises]
+        parts = [np.zeros((3, 0), np.int64)]
         for number in (*reversed(revisions), *others):
             rows = segments[number].rows_at(positions)
             own = segments[number].positions_of(rows)
-            found.append(np.stack([own, np.full(len(rows), number), rows]))
+            parts.append(np.stack([own, np.full(len(rows), number), rows]))
             positions = np.setdiff1d(positions, own, assume_unique=True)
-        places = np.concatenate(found, axis=1)
+        places = np.concatenate(parts, axis=1)
         at, owners, rows = places[:, np.argsort(places[0])]
         return cls(segments, at, owners.astype(np.int32), rows)
 

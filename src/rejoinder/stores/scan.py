@@ -108,12 +108,12 @@ def search(
     For each context numbers of rows and scores of at least `minimum` come out, best first, equal
     ones by position.
     """
-    found: Found = []
+    results: Found = []
     for queries in _groups(contexts, max(1, min(CONTEXTS_AT_ONCE, PRODUCTS_AT_ONCE // k))):
         for positions, scores in _Best(segments, queries, k).scan():
             enough = scores >= minimum
-            found.append((positions[enough], scores[enough]))
-    return found
+            results.append((positions[enough], scores[enough]))
+    return results
 
 
 def all_scores(vectors: Array, contexts: Sequence[FloatArray]) -> FloatArray:
@@ -256,7 +256,7 @@ class _Best:
             )
             kept = scores > self.floor[query]
             self.pending[query].append((block.first + rows[kept], scores[kept]))
-            if sum(len(each) for each, _ in self.pending[query]) > max(
+            if sum(len(pending) for pending, _ in self.pending[query]) > max(
                 PENDING_AT_MOST // len(self.best), 2 * self.k
             ):
                 positions, _ = self._rescore(query)

@@ -45,7 +45,7 @@ def texts_of(name: str, value: object) -> set[str]:
         value if isinstance(value, Collection) and not isinstance(value, str | Mapping) else [value]
     )
     try:
-        return {text for each in values for text in _wanted_texts(each)}
+        return {text for item in values for text in _wanted_texts(item)}
     except TypeError as error:
         raise InputError(
             f"where {name!r}: {error}; values are of JSON types, as those of payloads are"
@@ -57,8 +57,8 @@ def _wanted_texts(value: object) -> Iterator[str]:
 
     A payload's 3 is found by 3.0, and its 3.0 by 3; true is no number.
     """
-    for each in _values(value):
-        plain: object = each.item() if isinstance(each, np.generic) else each
+    for item in _values(value):
+        plain: object = item.item() if isinstance(item, np.generic) else item
         yield _text(plain)
         if isinstance(plain, int | float) and not isinstance(plain, bool):
             yield from _equal_texts(plain)
@@ -78,7 +78,7 @@ def value_texts(value: object) -> list[str]:
 
     A list has those of its items.
     """
-    return [_text(each) for each in _values(value)]
+    return [_text(item) for item in _values(value)]
 
 
 def _values(value: object) -> list[object]:

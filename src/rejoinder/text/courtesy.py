@@ -124,9 +124,9 @@ def asks_again(text: str) -> bool:
 
     A word of thanks, agreement or parting is itself what is answered.
     """
-    said = words(text)
-    is_parting = any(word in _PARTING for word in said)
-    is_question = text.rstrip().endswith(("?", "\uff1f")) or not _WAITING.isdisjoint(said)
+    tokens = words(text)
+    is_parting = any(word in _PARTING for word in tokens)
+    is_question = text.rstrip().endswith(("?", "\uff1f")) or not _WAITING.isdisjoint(tokens)
     return is_question and not is_parting and not has_content(text)
 
 
@@ -135,9 +135,9 @@ def calls(text: str) -> bool:
 
     As an answer to a question it would make no sense.
     """
-    said = [word for word in words(text) if word not in _AROUND_CALLS]
-    rest = [word for word in said if word not in _GREETINGS]
-    return " ".join(rest) in _CALLS if rest else bool(said)
+    tokens = [word for word in words(text) if word not in _AROUND_CALLS]
+    rest = [word for word in tokens if word not in _GREETINGS]
+    return " ".join(rest) in _CALLS if rest else bool(tokens)
 
 
 def offers(text: str) -> bool:
@@ -152,12 +152,12 @@ def denies(text: str) -> bool:
 
 def is_courteous(text: str) -> bool:
     """Return whether a text is courtesy alone, not merely without content: a greeting, thanks."""
-    said = words(text)
+    tokens = words(text)
     return (
-        _COURTESY.issuperset(said)
-        and not _POLITE.isdisjoint(said)
+        _COURTESY.issuperset(tokens)
+        and not _POLITE.isdisjoint(tokens)
         and not denies(text)
-        and _PLEASE.isdisjoint(said)
+        and _PLEASE.isdisjoint(tokens)
     )
 
 
@@ -173,12 +173,12 @@ def gives_thanks(text: str) -> bool:
 
 def asks(text: str) -> bool:
     """Return whether a sentence asks or demands something, maybe indirectly: "to know whether"."""
-    said = words(text)
-    if said[:3] == ("how", "are", "you"):
+    tokens = words(text)
+    if tokens[:3] == ("how", "are", "you"):
         return False
     if text.endswith(("?", "\uff1f")):
         return True
-    plain = " ".join(said)
-    is_asked = said[:1] != () and said[0] in _ASKING
-    is_wanted = is_asked or not _PLEASE.isdisjoint(said) or _INDIRECT.search(plain) is not None
+    plain = " ".join(tokens)
+    is_asked = tokens[:1] != () and tokens[0] in _ASKING
+    is_wanted = is_asked or not _PLEASE.isdisjoint(tokens) or _INDIRECT.search(plain) is not None
     return is_wanted and _STOCK.match(plain) is None

@@ -80,10 +80,10 @@ def _marked(
     starts = ends - longer
     marked = np.empty(int(longer.sum()), np.int32)
     marked[ranges(starts + len(start), lengths)] = ids
-    for place, mark in enumerate(start):
-        marked[starts + place] = mark
-    for place, mark in enumerate(reversed(end), 1):
-        marked[ends - place] = mark
+    for offset, mark in enumerate(start):
+        marked[starts + offset] = mark
+    for offset, mark in enumerate(reversed(end), 1):
+        marked[ends - offset] = mark
     return marked, longer
 
 

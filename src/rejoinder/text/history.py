@@ -69,13 +69,15 @@ class HistoryText:
 
     def _read(self, context: Context) -> tuple[list[str], list[str]]:
         persona: list[str] = []
-        said = context[:-1]
+        messages = context[:-1]
         # most messages name no persona, which costs less to find out than a match
-        if self.persona_first and any(PERSONA in message for message in said):
-            states = [_PERSONA.match(message) is not None for message in said]
-            persona = [_PERSONA.sub(" ", message).strip() for message in compress(said, states)]
-            said = [message for message, stated in zip(said, states, strict=True) if not stated]
-        earlier = [message for message in said if message and not message.isspace()]
+        if self.persona_first and any(PERSONA in message for message in messages):
+            states = [_PERSONA.match(message) is not None for message in messages]
+            persona = [_PERSONA.sub(" ", message).strip() for message in compress(messages, states)]
+            messages = [
+                message for message, stated in zip(messages, states, strict=True) if not stated
+            ]
+        earlier = [message for message in messages if message and not message.isspace()]
         spoken = earlier[: -self.messages - 1 : -1]
         if self.numbered:
             spoken = [f"{number}: {message}" for number, message in enumerate(spoken)]

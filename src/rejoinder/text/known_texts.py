@@ -55,8 +55,8 @@ class KnownTexts:
             ends = self._ends[-1] + np.cumsum(lengths, dtype=np.int64)
             self._ends = np.concatenate([self._ends, ends])
         starts = self._ends[numbers]
-        found = self._ends[numbers + 1] - starts
-        return self._ids[ranges(starts, found)], found
+        counts = self._ends[numbers + 1] - starts
+        return self._ids[ranges(starts, counts)], counts
 
 
 class KnownWords:
@@ -71,8 +71,8 @@ class KnownWords:
         counts = np.fromiter(map(len, split), np.int64, len(split))
         last = np.cumsum(counts)
         words = itertools.chain.from_iterable(split)
-        ids, found = self._words.read(words, int(counts.sum()))
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(found)])[last]
+        ids, token_counts = self._words.read(words, int(counts.sum()))
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(token_counts)])[last]
         lengths = np.diff(ends, prepend=0)
         if max_length is not None:
             kept = np.minimum(lengths, max_length)

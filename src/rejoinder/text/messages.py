@@ -60,7 +60,9 @@ class Message:
         if self.cut:
             notes["cut"] = True
         if self.corrections:
-            notes["corrected"] = {each.written: each.read for each in self.corrections}
+            notes["corrected"] = {
+                correction.written: correction.read for correction in self.corrections
+            }
         if self.is_foreign:
             notes["language"] = "unknown"
         return notes
@@ -87,7 +89,9 @@ class Message:
     def _in_english(self, speller: Speller) -> Message | None:
         """Return the message without sentences of other languages; None: all or none are such."""
         foreign = [] if self.is_single else [*filter(speller.is_sentence_of_other, self.parts)]
-        parts = tuple(part for part in self.parts if not any(each in part for each in foreign))
+        parts = tuple(
+            part for part in self.parts if not any(sentence in part for sentence in foreign)
+        )
         if not foreign or not any(map(speller.is_clearly_english, parts)):
             return None
         return replace(self, parts=parts, text=" ".join(_outermost(parts)))
@@ -117,8 +121,8 @@ def read_message(text: str) -> Message:
     sentences = clean.sentences if is_whole else tuple(_with_subjects(clean.sentences))
     telling = list(dict.fromkeys(itertools.chain.from_iterable(map(_told, sentences))))
     if not telling:
-        said = " ".join(sentence for sentence in clean.sentences if not calls(sentence))
-        return Message((said or clean.text,), clean.text, clean.cut)
+        rest = " ".join(sentence for sentence in clean.sentences if not calls(sentence))
+        return Message((rest or clean.text,), clean.text, clean.cut)
     is_long = len(telling) > MAX_PARTS
     if is_long:
         telling = [*telling[: MAX_PARTS // 2], *telling[-MAX_PARTS // 2 :]]
@@ -135,7 +139,7 @@ def _clean(text: str) -> _Clean:
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"
     clean = clean_mail(plain_wording(customer_lines(text)))
-    sentences = tuple(_as_question(without_frame(each)) for each in split_sentences(clean))
+    sentences = tuple(_as_question(without_frame(sentence)) for sentence in split_sentences(clean))
     if "\n" in clean:
         clean = " ".join(clean.split())
     if len(sentences) < 2:
@@ -168,7 +172,7 @@ def _without_greetings(sentences: Sequence[str]) -> str:
 
     The first loses its greeting.
     """
-    told = [place for place, sentence in enumerate(sentences) if not is_courtesy(sentence)]
+    told = [position for position, sentence in enumerate(sentences) if not is_courtesy(sentence)]
     first, *rest = sentences[told[0] : told[-1] + 1]
     return " ".join([_read_alone(first)[0], *rest])
 

@@ -107,14 +107,14 @@ class NGrams(Vocabulary):
         words = np.frombuffer(bytearray().join(rows), np.int32).astype(np.int64)
         if not len(words):
             return np.empty(0, np.int32), np.zeros(len(rows), np.int32)
-        there = counts[counts > 0]
-        place = 2 * np.arange(len(words)) - np.repeat(np.arange(len(there)), there)
-        ids = np.empty(2 * len(words) - len(there), np.int32)
-        ids[place] = words
+        lengths = counts[counts > 0]
+        slots = 2 * np.arange(len(words)) - np.repeat(np.arange(len(lengths)), lengths)
+        ids = np.empty(2 * len(words) - len(lengths), np.int32)
+        ids[slots] = words
         inside = np.ones(len(words), bool)  # words that another one follows
-        inside[np.cumsum(there) - 1] = False
+        inside[np.cumsum(lengths) - 1] = False
         pairs = np.flatnonzero(inside)
-        ids[place[pairs] + 1] = self._pair_ids(words[pairs] * self.rows + words[pairs + 1])
+        ids[slots[pairs] + 1] = self._pair_ids(words[pairs] * self.rows + words[pairs + 1])
         return ids, np.maximum(2 * counts - 1, 0).astype(np.int32)
 
     def to_json(self) -> dict[str, Any]:
@@ -165,8 +165,8 @@ class NGrams(Vocabulary):
                 break
         if not words:
             return b""
-        found = self._start + words + self._end
-        return found if limit is None else found[: 4 * limit]
+        framed = self._start + words + self._end
+        return framed if limit is None else framed[: 4 * limit]
 
     def _piece_bytes(self, piece: str) -> bytes:
         return np.array([self._word_id(word) for word in words_of(piece)], np.int32).tobytes()
@@ -184,9 +184,9 @@ class NGrams(Vocabulary):
         Unknown ones get buckets.
         """
         hashes = mix(keys.view(np.uint64))
-        found = self._table.find(keys, hashes)
+        numbers = self._table.find(keys, hashes)
         unknown = self._first_bucket + (hashes % np.uint64(self.buckets)).view(np.int64)
-        return np.where(found >= 0, found, unknown)
+        return np.where(numbers >= 0, numbers, unknown)
 
     def _checked_keys(self) -> _Keys:
         if self.buckets < 1:
@@ -222,33 +222,33 @@ class _PairTable:
         self._keys = np.full(size, -1, np.int64)
         self._numbers = np.full(size, -1, np.int32)
         waiting = np.arange(len(keys))
-        place = self._places(mix(keys.view(np.uint64)))
+        slots = self._places(mix(keys.view(np.uint64)))
         while len(waiting):
-            free = np.flatnonzero(self._keys[place] < 0)
-            taken = free[np.unique(place[free], return_index=True)[1]]  # one key for each place
-            self._keys[place[taken]] = keys[waiting[taken]]
-            self._numbers[place[taken]] = first + waiting[taken]
+            free = np.flatnonzero(self._keys[slots] < 0)
+            taken = free[np.unique(slots[free], return_index=True)[1]]  # one key for each slot
+            self._keys[slots[taken]] = keys[waiting[taken]]
+            self._numbers[slots[taken]] = first + waiting[taken]
             left = np.ones(len(waiting), bool)
             left[taken] = False
             waiting = waiting[left]
-            place = (place[left] + 1) & (size - 1)
+            slots = (slots[left] + 1) & (size - 1)
 
     def find(self, keys: _Keys, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
         """Return the numbers of keys whose `mix` is `hashes`; -1 for absent ones."""
-        place = self._places(hashes)
-        there = self._keys[place]
-        found = np.where(there == keys, self._numbers[place], -1)
-        pending = np.flatnonzero((there != keys) & (there >= 0))
-        place = place[pending]
+        slots = self._places(hashes)
+        stored = self._keys[slots]
+        numbers = np.where(stored == keys, self._numbers[slots], -1)
+        pending = np.flatnonzero((stored != keys) & (stored >= 0))
+        slots = slots[pending]
         while len(pending):
-            place = (place + 1) & (len(self._keys) - 1)
-            there = self._keys[place]
-            equal = there == keys[pending]
-            found[pending[equal]] = self._numbers[place[equal]]
-            goes_on = ~equal & (there >= 0)
+            slots = (slots + 1) & (len(self._keys) - 1)
+            stored = self._keys[slots]
+            equal = stored == keys[pending]
+            numbers[pending[equal]] = self._numbers[slots[equal]]
+            goes_on = ~equal & (stored >= 0)
             pending = pending[goes_on]
-            place = place[goes_on]
-        return found
+            slots = slots[goes_on]
+        return numbers
 
     def _places(self, hashes: npt.NDArray[np.uint64]) -> _Keys:
         return (hashes & self._mask).view(np.int64)
@@ -282,10 +282,10 @@ def build_ngrams(
     # The marks first, then by frequency, then by the word: ids do not depend on the order of the
     # texts.
     kept[2:] = sorted(kept[2:], key=lambda number: (-counts[number], names[number]))
-    place = np.full(len(names), -1)
-    place[kept] = np.arange(len(kept))
+    new_numbers = np.full(len(names), -1)
+    new_numbers[kept] = np.arange(len(kept))
     return NGrams(
-        [names[number] for number in kept], _frequent_pairs(place[stream], bigrams), buckets
+        [names[number] for number in kept], _frequent_pairs(new_numbers[stream], bigrams), buckets
     )
 
 

@@ -113,8 +113,12 @@ def repeats(text: str, others: Iterable[str], whole: str) -> bool:
     denies is not said: "don't call me, I will call you".
     """
     own = signs(text)
-    said = signs(whole)
-    if any(said[word].sign.is_denial and said[word] != own[word] for word in own if word in said):
+    whole_signs = signs(whole)
+    if any(
+        whole_signs[word].sign.is_denial and whole_signs[word] != own[word]
+        for word in own
+        if word in whole_signs
+    ):
         return False
     return any(
         own.items() <= theirs.items() and (len(own) > 1 or len(own) == len(theirs))
@@ -130,14 +134,14 @@ def _of_one_thing(verb: str, own: Mapping[str, Said], theirs: Mapping[str, Said]
     return not things or not others or not things.isdisjoint(others)
 
 
-def _things(verb: str, said: Mapping[str, Said]) -> set[str]:
+def _things(verb: str, word_signs: Mapping[str, Said]) -> set[str]:
     """Return what arrived or not: what somebody got, did not get, or else all that is named."""
-    sign = said[verb].sign
-    others = {word: each.sign for word, each in said.items() if word != verb}
+    sign = word_signs[verb].sign
+    others = {word: reading.sign for word, reading in word_signs.items() if word != verb}
     if sign not in _GOT:
         return set(others)
-    got = {word for word, each in others.items() if each is _GOT[sign]}
-    return got or {word for word, each in others.items() if each is not Sign.OPEN}
+    got = {word for word, other_sign in others.items() if other_sign is _GOT[sign]}
+    return got or {word for word, other_sign in others.items() if other_sign is not Sign.OPEN}
 
 
 def _clash(own: Said, other: Said) -> bool:
@@ -170,9 +174,11 @@ def _wishes(clause: list[str]) -> bool:
     is_wish = is_instead or not _WISHES.isdisjoint(clause)
     if not is_wish or not NEGATORS.isdisjoint(clause):
         return False
-    return any(has_content(clause, place) for place in range(len(clause)))
+    return any(has_content(clause, position) for position in range(len(clause)))
 
 
 def takes_side(text: str) -> bool:
     """Return whether a text says more than what it asks or wishes: what is denied, or is so."""
-    return any(said.is_other or said.sign not in _OF_REQUESTS for said in signs(text).values())
+    return any(
+        reading.is_other or reading.sign not in _OF_REQUESTS for reading in signs(text).values()
+    )

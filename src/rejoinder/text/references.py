@@ -15,9 +15,9 @@ def refers_back(text: str) -> bool:
 
     It has a pronoun that stands for it, or goes on with it: "and on Sundays?".
     """
-    said = words(text)
-    is_linked = said[:1] != () and said[0] in _LINKING
-    if not is_linked and _REFERRING.isdisjoint(said):
+    tokens = words(text)
+    is_linked = tokens[:1] != () and tokens[0] in _LINKING
+    if not is_linked and _REFERRING.isdisjoint(tokens):
         return False
-    content = [word for word in said if has_content(word) and word not in _REFERRING | _ASKING]
+    content = [word for word in tokens if has_content(word) and word not in _REFERRING | _ASKING]
     return len(content) <= 1

@@ -152,22 +152,22 @@ class Speller:
 
     def correct(self, text: str) -> tuple[str, tuple[Correction, ...]]:
         """Return a text with its typos put right, and what was changed."""
-        found = list(_WORD.finditer(text))
-        if not found or len(found) > MAX_WORDS:
+        matches = list(_WORD.finditer(text))
+        if not matches or len(matches) > MAX_WORDS:
             return text, ()
-        unknown = [match for match in found if not self._is_known(match[0])]
+        unknown = [match for match in matches if not self._is_known(match[0])]
         if not unknown:
             return text, ()
-        is_all_unknown = len(unknown) == len(found) > 1
+        is_all_unknown = len(unknown) == len(matches) > 1
         corrections: dict[int, str] = {}
-        for match in _suspects(text, found, unknown[:MAX_CORRECTIONS]):
+        for match in _suspects(text, matches, unknown[:MAX_CORRECTIONS]):
             near = self._correction(_plain(match[0]))
             if is_all_unknown and near and slip_cost(_plain(match[0]), near) >= OTHER_COST:
                 continue  # rather gibberish than unlikely slips alone
-            is_first = match is found[0]
+            is_first = match is matches[0]
             if near and (not _is_name(match[0]) or self._is_slip(match[0], near, is_first)):
                 corrections[match.start()] = near
-        if len(unknown) - len(corrections) >= MAX_UNKNOWN * len(found) or not corrections:
+        if len(unknown) - len(corrections) >= MAX_UNKNOWN * len(matches) or not corrections:
             return text, ()
         pieces = []
         changed = []
@@ -189,14 +189,16 @@ class Speller:
             return False
         matches = list(_WORD.finditer(_without_codes(text[:MAX_LETTERS])))
         named = [number > 0 and _is_name(match[0]) for number, match in enumerate(matches)]
-        found = [
+        plain_words = [
             _plain(match[0]) for match, is_name in zip(matches, named, strict=True) if not is_name
         ]
-        if all(map(self._is_strange, found)):  # beside strange words, names are strange too
-            found = [_plain(match[0]) for match in matches]
-        unknown = [word for word in found if self._is_strange(word)]
-        is_one_word = len(found) == 1 and found[0].isascii() and len(set(found[0])) > 1
-        return not is_one_word and len(unknown) > MAX_UNKNOWN * len(found)
+        if all(map(self._is_strange, plain_words)):  # beside strange words, names are strange too
+            plain_words = [_plain(match[0]) for match in matches]
+        unknown = [word for word in plain_words if self._is_strange(word)]
+        is_one_word = (
+            len(plain_words) == 1 and plain_words[0].isascii() and len(set(plain_words[0])) > 1
+        )
+        return not is_one_word and len(unknown) > MAX_UNKNOWN * len(plain_words)
 
     def is_other_language(self, text: str) -> bool:
         """Return whether a text is foreign by frequent words of another language, or by its script.
@@ -205,12 +207,12 @@ class Speller:
         """
         if self.is_of_other_language:
             return False
-        found = [_plain(word) for word in _WORD.findall(_without_codes(text[:MAX_LETTERS]))]
+        plain_words = [_plain(word) for word in _WORD.findall(_without_codes(text[:MAX_LETTERS]))]
         others = other_languages()
-        own = [word for word in found if word in others and word not in self._own]
+        own = [word for word in plain_words if word in others and word not in self._own]
         letters = [letter for letter in text[:MAX_LETTERS] if letter.isalpha()]
         is_other_script = 2 * sum(letter > LAST_LATIN for letter in letters) > len(letters)
-        is_enough = len(own) >= LEAST_OTHER and len(own) >= OTHER_SHARE * len(found)
+        is_enough = len(own) >= LEAST_OTHER and len(own) >= OTHER_SHARE * len(plain_words)
         return is_other_script or (is_enough and self.is_foreign(text))
 
     def is_sentence_of_other(self, text: str) -> bool:
@@ -221,8 +223,8 @@ class Speller:
     def is_clearly_english(self, text: str) -> bool:
         """Return whether a text has English words of which every sentence has some, and is read."""
         ranks = english()
-        found = {_plain(word) for word in _WORD.findall(text[:MAX_LETTERS]) if len(word) > 1}
-        functional = [word for word in found if ranks.get(word, COMMON) < FUNCTIONAL]
+        plain_words = {_plain(word) for word in _WORD.findall(text[:MAX_LETTERS]) if len(word) > 1}
+        functional = [word for word in plain_words if ranks.get(word, COMMON) < FUNCTIONAL]
         is_enough = len(functional) >= LEAST_FUNCTIONAL
         return is_enough and not (self.is_foreign(text) or self.is_other_language(text))
 
@@ -295,14 +297,14 @@ class Speller:
 
     def _correction(self, word: str) -> str | None:
         known = self._known  # which other threads may clear
-        found = known.get(word, word)
-        if found != word:
-            return found
-        found = self._nearest(word)
+        corrected = known.get(word, word)
+        if corrected != word:
+            return corrected
+        corrected = self._nearest(word)
         if len(known) >= MAX_KEPT:
             known.clear()
-        known[word] = found
-        return found
+        known[word] = corrected
+        return corrected
 
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
@@ -315,8 +317,8 @@ class Speller:
             costs = _english_costs(word, most_rank, 1, lambda _: SWAP_COST)
         else:
             costs = _likely_english(word)
-        found = [*self._own_costs(word, is_word), *costs]
-        best = min(found)[1] if found else None
+        candidates = [*self._own_costs(word, is_word), *costs]
+        best = min(candidates)[1] if candidates else None
         if is_word or (best and slip_cost(word, best) <= NEAR_COST):
             return best
         return self._parted(word) or best
@@ -482,12 +484,12 @@ def _english_words(most_rank: int) -> WordList:
 
 
 def _suspects(
-    text: str, found: Sequence[re.Match[str]], unknown: Sequence[re.Match[str]]
+    text: str, matches: Sequence[re.Match[str]], unknown: Sequence[re.Match[str]]
 ) -> Iterator[re.Match[str]]:
     """Yield the unknown words that are no part of a code, no name behind a title, no acronym."""
     codes = [match.span() for match in _CHUNK.finditer(text) if _is_code(match[0])]
     called = {
-        name.start() for title, name in itertools.pairwise(found) if _plain(title[0]) in TITLES
+        name.start() for title, name in itertools.pairwise(matches) if _plain(title[0]) in TITLES
     }
     shouts = text.isupper()
     for match in unknown:

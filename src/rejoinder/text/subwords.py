@@ -90,14 +90,14 @@ class Subwords(Vocabulary):
         They count characters. They ascend without overlap. A start mark that is an id of its own
         has an empty span at the start of its token; a single space between two words is in no span.
         """
-        found = []
+        spans = []
         for start, token in token_starts(lower(text)):
             position = start - len(MARK)  # as if the mark stood in the text
             for _, length in self._match(MARK + token):
                 end = position + length
-                found.append((max(position, start), end))
+                spans.append((max(position, start), end))
                 position = end
-        return found
+        return spans
 
     def to_json(self) -> dict[str, Any]:
         """See `Vocabulary.to_json`."""

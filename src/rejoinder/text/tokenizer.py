@@ -83,9 +83,9 @@ def too_long(
     full = np.flatnonzero(lengths >= max_length)
     if not len(full):
         return []
-    found = [texts[place] for place in full.tolist()]
-    more = tokenizer.encode_ragged(found, max_length + 1)[1] > lengths[full]
-    return [text for text, cut in zip(found, more, strict=True) if cut]
+    long_texts = [texts[row] for row in full.tolist()]
+    more = tokenizer.encode_ragged(long_texts, max_length + 1)[1] > lengths[full]
+    return [text for text, cut in zip(long_texts, more, strict=True) if cut]
 
 
 def check_cut(cut: Any) -> Cut:

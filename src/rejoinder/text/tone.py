@@ -39,13 +39,13 @@ def _line_without(line: str) -> str:
     end = len(words)
     while end > first and _is_interjection(words[end - 1]):
         end -= 1
-    said = words[first:end]
-    if not any(map(_has_letters, said)):
+    middle = words[first:end]
+    if not any(map(_has_letters, middle)):
         return line
-    if len(said) == len(calm.split()):
+    if len(middle) == len(calm.split()):
         return calm
-    asks = any("?" in word for word in words[end:]) and said[-1][-1] not in _ENDS
-    return " ".join(said) + ("?" if asks else "")
+    asks = any("?" in word for word in words[end:]) and middle[-1][-1] not in _ENDS
+    return " ".join(middle) + ("?" if asks else "")
 
 
 def _has_letters(word: str) -> bool:

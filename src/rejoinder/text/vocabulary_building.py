@@ -189,17 +189,17 @@ class _Builder:
 
         Equal counts are in the order of the code points.
         """
-        found: list[tuple[float, str]] = []
+        subwords: list[tuple[float, str]] = []
         selection = self._select(minimum_count)
         for level, (taken, counts) in zip(self._levels, selection, strict=True):
             starts = level.examples[taken].tolist()
             texts = (self.corpus.text[start : start + level.length] for start in starts)
-            found += zip((-counts[taken]).tolist(), texts, strict=True)
+            subwords += zip((-counts[taken]).tolist(), texts, strict=True)
         # A lone surrogate is not a character and cannot be written to a file: it gets a bucket
         # like an unknown one.
         return [
             subword
-            for _, subword in sorted(found)
+            for _, subword in sorted(subwords)
             if not any("\ud800" <= char <= "\udfff" for char in subword)
         ]
 

@@ -31,8 +31,8 @@ class WordList:
 
         differences = np.abs(self._counts - _count_letters([word])).sum(0, dtype=np.int16)
         alike = [self.words[at] for at in np.flatnonzero(differences <= 2 * slips).tolist()]
-        found = process.extract(word, alike, scorer=OSA.distance, score_cutoff=slips, limit=None)
-        return [(near, distance) for near, distance, _ in found]
+        matches = process.extract(word, alike, scorer=OSA.distance, score_cutoff=slips, limit=None)
+        return [(near, distance) for near, distance, _ in matches]
 
 
 def _count_letters(words: Sequence[str]) -> npt.NDArray[np.int8]:

@@ -52,5 +52,5 @@ def _without_addresses(text: str) -> str:
     rest = _ADDRESS.sub("", text)
     if rest == text:
         return text
-    said = [word for word in words(rest) if word.isalpha() and has_content(word)]
-    return rest if len(said) >= LEAST_CONTENT else text
+    tokens = [word for word in words(rest) if word.isalpha() and has_content(word)]
+    return rest if len(tokens) >= LEAST_CONTENT else text

@@ -289,10 +289,10 @@ def text_vectors(
     for start in range(0, len(read), CHUNK):
         rows = read[start : start + CHUNK]
         for row, (context, response) in zip(rows.tolist(), texts.read(rows), strict=True):
-            each: list[TeacherSide] = (
+            pair: list[TeacherSide] = (
                 [(context[-1],), response, tuple(context)] if whole else [context[-1], response]
             )
-            sides[row] = [numbers.setdefault(side, len(numbers)) for side in each]
+            sides[row] = [numbers.setdefault(side, len(numbers)) for side in pair]
     distinct = list(numbers)
     encoder = _open_encoder(config, device)
 
@@ -300,11 +300,13 @@ def text_vectors(
         both = distinct[chosen]
         contexts = [number for number, side in enumerate(both) if isinstance(side, tuple)]
         responses = [number for number, side in enumerate(both) if isinstance(side, str)]
-        found = [encoder.encode_contexts([both[number] for number in contexts])] if contexts else []
-        found += (
+        encoded = (
+            [encoder.encode_contexts([both[number] for number in contexts])] if contexts else []
+        )
+        encoded += (
             [encoder.encode_responses([both[number] for number in responses])] if responses else []
         )
-        return unit_rows(np.concatenate(found)[np.argsort([*contexts, *responses])])
+        return unit_rows(np.concatenate(encoded)[np.argsort([*contexts, *responses])])
 
     vectors = vectors_once(path, len(distinct), encode, "Asking the teacher", display)
     save_array(kept, sides)
@@ -348,15 +350,15 @@ def vectors_once(
         with display.track(title, count, "texts") as advance:
             advance(reached)
             for start in range(reached, count, CHUNK):
-                found = encode(slice(start, start + CHUNK))
-                size = found.shape[1]
+                vectors = encode(slice(start, start + CHUNK))
+                size = vectors.shape[1]
                 with path.open("r+b" if start else "wb") as file:
                     # what was cut off in the middle of a chunk is written again
                     file.seek(start * size * 2)
-                    file.write(found.astype(np.float16).tobytes())
+                    file.write(vectors.astype(np.float16).tobytes())
                 with atomic_file(done) as part:
-                    part.write_text(json.dumps([start + len(found), size]), encoding="utf-8")
-                advance(len(found))
+                    part.write_text(json.dumps([start + len(vectors), size]), encoding="utf-8")
+                advance(len(vectors))
     return written_vectors(path)
 
 

@@ -296,9 +296,9 @@ def _lost_processes() -> Iterator[None]:
         raise
     except RuntimeError as error:
         peer = _PEER.search(str(error))
-        place = f" on {peer[1]}" if peer else ""
+        origin = f" on {peer[1]}" if peer else ""
         raise LostProcessError(
-            f"another process of the job{place} is gone: it failed, was killed or ran out of"
+            f"another process of the job{origin} is gone: it failed, was killed or ran out of"
             " memory, or its machine is down; the same command continues the run from its last"
             f" checkpoint ({' '.join(str(error).split())})"
         ) from error
@@ -328,14 +328,15 @@ def set_up(compute: Compute, quantization: Quantization) -> Machine:
     kind = choose_device(compute.device)
     device = torch.device(kind)
     if kind == "cuda":
-        place = launch_place()
+        variables = launch_place()
         devices = torch.cuda.device_count()
-        if place["LOCAL_WORLD_SIZE"] > devices:
+        if variables["LOCAL_WORLD_SIZE"] > devices:
             raise InputError(
-                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {devices}"
-                " CUDA devices; start at most one process for each, or set compute.device = 'cpu'"
+                f"{variables['LOCAL_WORLD_SIZE']} processes were started on this machine with"
+                f" {devices} CUDA devices; start at most one process for each,"
+                " or set compute.device = 'cpu'"
             )
-        device = torch.device(kind, place["LOCAL_RANK"])
+        device = torch.device(kind, variables["LOCAL_RANK"])
         torch.cuda.set_device(device)
     precision = choose_precision(compute.precision, kind)
     return Machine(device, precision, loss_scaler(kind, precision, quantization))

@@ -101,11 +101,11 @@ class GraphedPasses:
 
     def _remember(self, key: Hashable, batch: StepBatch, scale: float | Tensor) -> None:
         """Record the passes of a batch that was just computed, whose gradients stay as they are."""
-        found = {p: p.grad for p in self._parameters if p.grad is not None}
-        for parameter in found:
+        computed = {p: p.grad for p in self._parameters if p.grad is not None}
+        for parameter in computed:
             if parameter not in self._gradients:
                 self._gradients[parameter] = torch.zeros_like(parameter)
-        gradients = {parameter: self._gradients[parameter] for parameter in found}
+        gradients = {parameter: self._gradients[parameter] for parameter in computed}
 
         def again() -> Loss:
             torch._foreach_zero_(list(gradients.values()))
@@ -124,7 +124,7 @@ class GraphedPasses:
                 stacklevel=2,
             )
         finally:
-            _set_gradients(found)
+            _set_gradients(computed)
 
     def _set_scale(self, scale: float | Tensor) -> None:
         if not isinstance(scale, Tensor):  # a learned one is a parameter

@@ -131,48 +131,52 @@ def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
     return config
 
 
-def _compare(section: dict[str, Any], found: str, above: str, name: str) -> None:
-    if section.get("fingerprint") not in (None, "", found):
+def _compare(section: dict[str, Any], fingerprint: str, above: str, name: str) -> None:
+    if section.get("fingerprint") not in (None, "", fingerprint):
         raise InputError(
-            f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}';"
+            f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{fingerprint}';"
             " give the model with that fingerprint, or remove the fingerprint"
         )
-    section["fingerprint"] = found
+    section["fingerprint"] = fingerprint
 
 
-def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
+def _merged(section: Any, base: Mapping[str, Any], name: str) -> Any:
     """Return the model's own configuration with what the recipe may change."""
-    if not isinstance(given, dict):
-        return given
+    if not isinstance(section, dict):
+        return section
     # An unknown key is not a conflict: validation says which ones there are.
-    growing = (*GROWING, *(() if base.get("blocks") else OF_BLOCKS)) if _grows(given, base) else ()
+    growing = (
+        (*GROWING, *(() if base.get("blocks") else OF_BLOCKS)) if _grows(section, base) else ()
+    )
     free = (*CHANGEABLE, *growing)
     conflicts = [
-        key for key in given if key in base and key not in free and given[key] != _plain(base[key])
+        key
+        for key in section
+        if key in base and key not in free and section[key] != _plain(base[key])
     ]
     if conflicts:
         listed = ", ".join(
-            f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts
+            f"model.{key} = {section[key]!r} (there {_plain(base[key])!r})" for key in conflicts
         )
         raise InputError(
             f"not as in init.model, {name}: {listed};"
             f" leave out what the model brings (only {', '.join(CHANGEABLE)} may differ,"
             " and blocks may be added on top if zero_residual = true), or train from scratch"
         )
-    return {**base, **given}
+    return {**base, **section}
 
 
-def _grows(given: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+def _grows(section: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
     """Return whether a recipe adds blocks that start at zero on top of a model's.
 
     They change nothing at first.
     """
-    spans = given.get("attention_spans")
+    spans = section.get("attention_spans")
     before = _plain(base.get("attention_spans"))
     if (
         not isinstance(spans, list)
         or not isinstance(before, list)
-        or given.get("blocks") != len(spans)
+        or section.get("blocks") != len(spans)
     ):
         return False
     # at the end of the trunk
@@ -352,16 +356,16 @@ def read_texts_once(
     if kept.exists() and path.exists():  # the vectors are whole
         return FrozenTexts(np.load(kept), written_vectors(path))
     columns, numbers = zip(
-        *(each for store, rows in examples for each in _texts(store, rows)), strict=True
+        *(piece for store, rows in examples for piece in _texts(store, rows)), strict=True
     )
     starts = np.cumsum([0, *map(len, columns[:-1])])
     texts = Joined(columns)
     every = np.concatenate([rows + start for rows, start in zip(numbers, starts, strict=True)])
     pieces = np.split(every, range(HASHED_AT_ONCE, len(every), HASHED_AT_ONCE))
-    found = np.concatenate(
+    row_hashes = np.concatenate(
         [token_hashes(ids, lengths) for ids, lengths in map(texts.gather, pieces)]
     )
-    hashes, firsts = np.unique(found, return_index=True)
+    hashes, firsts = np.unique(row_hashes, return_index=True)
 
     module.eval()
     if machine.device.type == "cpu":  # nothing of it learns here: its fast form does
@@ -377,15 +381,15 @@ def read_texts_once(
         ids, lengths = texts.gather(every[firsts[chosen]])
         order = np.argsort(lengths, kind="stable")
         ends = np.cumsum(lengths, dtype=np.int64)
-        found = np.empty((len(order), module.reduction_size), np.float32)
+        reduced = np.empty((len(order), module.reduction_size), np.float32)
         for start in range(0, len(order), at_once):
             rows = order[start : start + at_once]
             pieces = np.concatenate([ids[ends[row] - lengths[row] : ends[row]] for row in rows])
             batch = pack(pieces, lengths[rows], module.padding_id, cost)
             with machine.autocast():
                 r = module.reduce(move(batch, machine.device))
-            found[rows] = r.float().cpu().numpy()
-        return found
+            reduced[rows] = r.float().cpu().numpy()
+        return reduced
 
     vectors = vectors_once(path, len(hashes), read, "Reading the texts", display)
     save_array(kept, hashes)

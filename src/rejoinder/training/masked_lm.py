@@ -189,10 +189,10 @@ def pair_lengths(store: TokenStore) -> TokenRows:
         raise InputError(
             "pretraining needs two examples at least, so that one can have the other's response"
         )
-    found = []
+    lengths = []
     for start in range(0, len(store), GATHERED_AT_ONCE):
         rows = np.arange(start, min(start + GATHERED_AT_ONCE, len(store)))
-        found.append(
+        lengths.append(
             store.input.gather(rows)[1].astype(np.int64) + store.response.gather(rows)[1] - 1
         )
-    return np.concatenate(found)
+    return np.concatenate(lengths)

@@ -97,11 +97,11 @@ class Validator:
         parts = self._processes.parallel_map(
             lambda rows: self._ranks(rows, encode, scale), self._parts
         )
-        found = np.concatenate([ranked for ranked, _ in parts])[: self.examples]
+        right_ranks = np.concatenate([ranked for ranked, _ in parts])[: self.examples]
         losses = np.concatenate([lost for _, lost in parts])[: self.examples]
         return {
-            "recall@1": float((found == 1).mean()),
-            "mrr": float((1 / found).mean()),
+            "recall@1": float((right_ranks == 1).mean()),
+            "mrr": float((1 / right_ranks).mean()),
             "loss": float(losses.mean()),
         }
 
@@ -141,9 +141,9 @@ class Validator:
     def _joined(self, rows: TokenRows, encode: Encode) -> npt.NDArray[np.float32]:
         """Return the same for a model that reads each context with each response."""
         n = self.candidates
-        place = np.arange(len(rows)) % n
+        column = np.arange(len(rows)) % n
         # the right response comes first, the others after it
-        others = (place[:, None] + np.arange(1, n)) % n
+        others = (column[:, None] + np.arange(1, n)) % n
         negatives = rows.reshape(-1, n)[np.arange(len(rows))[:, None] // n, others]
         scores = np.empty((len(rows), n), np.float32)
         size = max(1, PAIRS_AT_ONCE // n)
@@ -157,11 +157,11 @@ class Validator:
                 self._packing,
                 segments=self._segments,
             )
-            found = encode(batch)[0].float().cpu().numpy()
+            pair_scores = encode(batch)[0].float().cpu().numpy()
             np.put_along_axis(
                 scores[part],
-                np.concatenate([place[part, None], others[part]], axis=1),
-                found,
+                np.concatenate([column[part, None], others[part]], axis=1),
+                pair_scores,
                 axis=1,
             )
         return scores

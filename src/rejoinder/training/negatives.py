@@ -47,8 +47,8 @@ def with_negatives(
     They are drawn, given, `mined`, or none.
     """
     if stage.given_negatives or stage.input_negatives:
-        given = GivenNegatives(store) if stage.given_negatives else InputNegatives(store)
-        return given.store, given
+        source = GivenNegatives(store) if stage.given_negatives else InputNegatives(store)
+        return source.store, source
     return store, RandomNegatives(len(store), stage.negatives, seed) if stage.negatives else mined
 
 
@@ -77,12 +77,12 @@ class GivenNegatives:
     """
 
     def __init__(self, store: TokenStore) -> None:
-        given = store.given
-        assert given is not None  # `prepare` keeps them where a stage asks for them
+        wrong = store.given
+        assert wrong is not None  # `prepare` keeps them where a stage asks for them
         self._first = len(store)
-        self._count = given.count
-        texts = Joined([store.response, given.texts])
-        hashes = Joined([store.response_hash, given.hashes])
+        self._count = wrong.count
+        texts = Joined([store.response, wrong.texts])
+        hashes = Joined([store.response_hash, wrong.hashes])
         self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
 
     def __call__(self, rows: TokenRows) -> TokenRows:
@@ -289,7 +289,7 @@ class Miner:
             self._input_hashes(every), self.store.response_hash[every], drawn_hashes[first]
         )
         size = max(1, min(PAIRS_AT_ONCE, SCORES_AT_ONCE // len(pool)))
-        found = [np.empty((0, self.config.per_pair), np.int64)]
+        chosen = [np.empty((0, self.config.per_pair), np.int64)]
         above = 0
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
@@ -300,10 +300,10 @@ class Miner:
             right = known.places(self._input_hashes(block))
             limit = highest((x * y).sum(dim=1), self.config)
             places, easier = hardest(x @ vectors.T, limit, right, self.config.per_pair)
-            found.append(pool[places])
+            chosen.append(pool[places])
             above += easier
             advance(len(block))
-        return np.concatenate(found), above
+        return np.concatenate(chosen), above
 
     def _vectors(self, rows: TokenRows, advance: Advance) -> Tensor:
         vectors = []

@@ -91,10 +91,10 @@ def prepare(
 def examples_digest(recipe: Recipe) -> str:
     """Return what `Prepared.digest` of a recipe's examples is; empty if they are gone."""
     try:
-        place = _Preparation(recipe, Path(), Display(), None)
+        preparation = _Preparation(recipe, Path(), Display(), None)
     except InputError:
         return ""
-    trained, aside = place.digests()
+    trained, aside = preparation.digests()
     return joined_digest([*trained, *aside])
 
 
@@ -111,7 +111,7 @@ def with_vectors(
     Made once, like the rest. Where it learns (`init.anchor`) validation reads with the trunk as it
     is by then.
     """
-    place = _Preparation(recipe, folder, display, None)
+    preparation = _Preparation(recipe, folder, display, None)
     start = recipe.init.fingerprint or (recipe.model, recipe.seed)
     learns = recipe.init.anchor > 0
     valid = {} if recipe.init.anchor else prepared.valid
@@ -126,10 +126,10 @@ def with_vectors(
         learns,
         machine.precision,
     )
-    path = place.folder / f"vectors-{key}.f16"
+    path = preparation.folder / f"vectors-{key}.f16"
     # Too few are refused here: reading all texts may take an hour.
     rows = {name: drawn(store, recipe.validation) for name, store in prepared.valid.items()}
-    with place.writing():
+    with preparation.writing():
         examples = [(prepared.train, np.arange(len(prepared.train)))]
         examples += [(store, rows[name]) for name, store in valid.items()]
         vectors = read_texts_once(path, examples, module, machine, display)
@@ -176,8 +176,11 @@ class _Preparation:
             if len(store) == 0:
                 raise InputError(f"{data}: no training examples in it")
             self.note_long(data, store, tokenizer)
-        each = zip(self.valid, [digests[0], *aside], strict=False)
-        valid = {data.name: self.store(data, digest, "valid", tokenizer) for data, digest in each}
+        validation_sets = zip(self.valid, [digests[0], *aside], strict=False)
+        valid = {
+            data.name: self.store(data, digest, "valid", tokenizer)
+            for data, digest in validation_sets
+        }
         train = join_stores(stores)
         digest = joined_digest([*digests, *aside])
         words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
@@ -234,7 +237,7 @@ class _Preparation:
         if dialogue is not None:
             dialogue = dataclasses.replace(dialogue, tokenizer=remembered)
         texts = recipe.distillation is not None and split == "train"
-        given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
+        keeps_candidates = split == "train" and any(stage.given_negatives for stage in recipe.stage)
         parts = [digest, tokenizer.fingerprint, length]
         if history is not None:
             # no token depends on the weight of a persona, so models that differ in it share a store
@@ -243,10 +246,10 @@ class _Preparation:
             parts += dialogue.key
         if texts:
             parts.append("texts")
-        if given:
+        if keeps_candidates:
             parts.append("given")
         path = self.folder / f"{split}-{content_key(*parts)}"
-        encode = Encode(remembered, length, history, dialogue, given)
+        encode = Encode(remembered, length, history, dialogue, keeps_candidates)
 
         def make() -> None:
             with self.display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
@@ -346,14 +349,14 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
         option = "another --general DIR" if number else "--general DIR"
         options.append(("mix in", option, f"data.mix.{number}.train", mixed.train))
     options += [
-        ("validate on", "a folder", "validation.data", place) for place in recipe.validation.data
+        ("validate on", "a folder", "validation.data", path) for path in recipe.validation.data
     ]
-    for purpose, option, key, place in options:
-        if not place:
+    for purpose, option, key, source in options:
+        if not source:
             raise InputError(f"no data to {purpose}: give {option}, or {key} in the recipe")
-        if not Path(place).exists():
+        if not Path(source).exists():
             raise InputError(
-                f"{place}: no such file or folder; `rejoinder data` makes a folder of examples"
+                f"{source}: no such file or folder; `rejoinder data` makes a folder of examples"
             )
     for data in _vocabulary_data(recipe):
         if not data.exists():
@@ -362,7 +365,7 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
                 " `rejoinder data` makes a folder of examples;"
                 " vocabulary.data=[] learns from data.train"
             )
-    places = [Path(place) for *_, place in options]
+    places = [Path(path) for *_, path in options]
     trained = places[: len(recipe.data.mix) + 1]
     valid = [places[0], *places[len(trained) :]] if recipe.validation.examples else []
     if len({data.name for data in valid}) < len(valid):

@@ -72,9 +72,11 @@ def load_recipe(
     document = read_toml(
         path, "no such recipe; give a TOML file, or a name that `rejoinder list recipes` lists"
     )
-    given = [f"{key}={toml_value(str(place))}" for key, place in (places or {}).items() if place]
+    assignments = [
+        f"{key}={toml_value(str(location))}" for key, location in (places or {}).items() if location
+    ]
     return parse_recipe(
-        document, [*overrides, *given], origin=str(path), mixed=mixed, resolved=resolved
+        document, [*overrides, *assignments], origin=str(path), mixed=mixed, resolved=resolved
     )
 
 
@@ -104,11 +106,11 @@ def parse_recipe(
         copy["model"] = _resolve_model(copy["model"], origin)
     recipe = validate(Recipe, copy, origin)
     kind = recipe.model["kind"]
-    given = recipe.vocabulary
-    if given is not None and given.kind != (wanted := family(kind).vocabulary):
+    vocabulary = recipe.vocabulary
+    if vocabulary is not None and vocabulary.kind != (wanted := family(kind).vocabulary):
         raise InputError(
             f"{origin}: a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}',"
-            f" not '{given.kind}'"
+            f" not '{vocabulary.kind}'"
         )
     return recipe
 
@@ -147,8 +149,8 @@ def _mix(document: dict[str, Any], sets: Sequence[str | Path]) -> None:
         entries += [dict(entries[0]) for _ in sets[len(entries) :]]
         for entry in entries:
             entry["share"] = sum(shares) / len(sets)
-    for entry, place in zip(entries, sets, strict=False):
-        entry["train"] = str(place)
+    for entry, path in zip(entries, sets, strict=False):
+        entry["train"] = str(path)
 
 
 def _mixing_recipes() -> list[str]:
@@ -283,7 +285,7 @@ def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
             " or pairs of words; set text.cut=end"
         ): recipe.text.cut == "middle" and (whole or kind == "ngram"),
     }
-    return next((fault for fault, found in faults.items() if found), None)
+    return next((fault for fault, is_faulty in faults.items() if is_faulty), None)
 
 
 def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
@@ -301,11 +303,11 @@ def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
         "input_negatives": (stage.input_negatives, False),
         "history": (recipe.history, History()),
     }
-    for key, (given, allowed) in wanted.items():
-        if given != allowed:
+    for key, (value, allowed) in wanted.items():
+        if value != allowed:
             right = "left out" if allowed in ((), None) else toml_value(allowed)
             return (
-                f"{key} = {given}: a {recipe.model['kind']} ranks nothing, so this must be {right}"
+                f"{key} = {value}: a {recipe.model['kind']} ranks nothing, so this must be {right}"
             )
     return (
         None

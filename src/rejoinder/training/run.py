@@ -69,7 +69,7 @@ class RunFolder:
     @property
     def has_begun(self) -> bool:
         """Whether anything that was learned is in it."""
-        return any(each.exists() for each in (self.checkpoint, self.model, self.summary))
+        return any(file.exists() for file in (self.checkpoint, self.model, self.summary))
 
     def forget(self) -> None:
         """Remove what was logged of steps whose results are not there."""
@@ -110,9 +110,9 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
     _check(folder, recipe)
     path.mkdir(parents=True, exist_ok=True)
     with locked(path / _LOCK, f"{path} is being trained"):
-        for place in (path, folder.checkpoint.parent, folder.tokens, folder.hard_negatives):
-            remove_leftovers(place)
-            for lock in place.glob("*.lock"):
+        for directory in (path, folder.checkpoint.parent, folder.tokens, folder.hard_negatives):
+            remove_leftovers(directory)
+            for lock in directory.glob("*.lock"):
                 if lock != path / _LOCK:  # nobody else is in here
                     lock.unlink()
         _check(folder, recipe)  # another process may have begun in between

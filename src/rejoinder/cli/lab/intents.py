@@ -60,16 +60,16 @@ def grid(
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
-    given = data.read_training(texts, out_of_scope=oos)
-    note_reading(given)
+    training = data.read_training(texts, out_of_scope=oos)
+    note_reading(training)
     encoder = open_all([model, *(also or ())], vectors, device=device)
-    names = given.train.names
-    with track("Encoding", len(given.train), "texts") as advance:
-        learned = classifier.encode_data(encoder, given.train, names, advance=advance)
-    if given.valid is None:
+    names = training.train.names
+    with track("Encoding", len(training.train), "texts") as advance:
+        learned = classifier.encode_data(encoder, training.train, names, advance=advance)
+    if training.valid is None:
         learned, checked = fitting.split_validation(learned, heads.FeedForward().held_out, seed=0)
     else:
-        checked = classifier.encode_data(encoder, given.valid, names)
+        checked = classifier.encode_data(encoder, training.valid, names)
     with track("Grid", len(settings := list(paper_grid())), "settings") as advance:
         rows = run_grid(settings, learned, checked, output / "grid.jsonl", advance=advance)
     text = grid_table(rows)
@@ -160,7 +160,7 @@ def bert(
     learned = data.read_training(texts, out_of_scope=oos)
     tested, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
     note_reading(learned, tested if test else None)
-    found = fine_tune_bert(
+    tuned = fine_tune_bert(
         checkpoint,
         learned.train,
         learned.valid,
@@ -172,10 +172,10 @@ def bert(
         overwrite=overwrite,
     )
     lines = [
-        f"accuracy {percent(found.accuracy)} % on {counted(found.texts, 'text')}"
-        f" of {counted(found.intents, 'intent')}",
-        f"epoch {found.epoch}, {found.seconds:.1f} s",
+        f"accuracy {percent(tuned.accuracy)} % on {counted(tuned.texts, 'text')}"
+        f" of {counted(tuned.intents, 'intent')}",
+        f"epoch {tuned.epoch}, {tuned.seconds:.1f} s",
         f"model: {output}",
     ]
-    result = {"model": str(output), "test": str(test or texts), **asdict(found)}
+    result = {"model": str(output), "test": str(test or texts), **asdict(tuned)}
     emit(result, as_json, lambda _: "\n".join(lines))

@@ -89,10 +89,10 @@ def plot(
     order = choose_categories(rows, categories or ["10"])
     rows = [row for row in rows if row[1] in order]
     drawn = sorted(random.Random(0).sample(range(len(rows)), min(sampled, len(rows))))
-    texts = [rows[place][0] for place in drawn]
-    kinds = [rows[place][1] for place in drawn]
+    texts = [rows[row][0] for row in drawn]
+    kinds = [rows[row][1] for row in drawn]
     panels: list[Panel] = []
-    found: list[dict[str, Any]] = []
+    purities: list[dict[str, Any]] = []
     lines = [f"{counted(len(texts), 'text')} of {counted(len(order), 'category', 'categories')}"]
     for model in models:
         title, spec = split_title(model)
@@ -101,13 +101,13 @@ def plot(
         caption = f"{NEIGHBOURS}-neighbour purity {100 * purity:.1f} %"
         points = plots.project(vectors, projection, perplexity=perplexity)
         panels.append(Panel(title, points, caption))
-        found.append({"title": title, "model": spec, "purity": purity})
+        purities.append({"title": title, "model": spec, "purity": purity})
         lines.append(f"{title}: {caption}")
     figure = draw_panels(panels, kinds, order)
     with atomic_file(output) as part:
         plots.save_figure(figure, part, kind)
     result = {"picture": output, "texts": len(texts), "categories": order, "projection": projection}
-    result |= {"neighbours": NEIGHBOURS, "models": found}
+    result |= {"neighbours": NEIGHBOURS, "models": purities}
     emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
 
 

@@ -97,19 +97,19 @@ def table(
 
     plan = load_table(find_recipe(file), settings or [])
     check_output(folder)
-    found = Measurement(OpenRankers(device), folder / CELLS, track, strict).table(
+    measured = Measurement(OpenRankers(device), folder / CELLS, track, strict).table(
         plan, rows or [], columns or []
     )
-    if not found.rows():
-        missing = "; ".join(found.missing())
+    if not measured.rows():
+        missing = "; ".join(measured.missing())
         raise InputError(
             f"{file}: nothing to measure: {missing}; make one, or choose --column, --row"
         )
-    files = save_with_note(found, folder)
+    files = save_with_note(measured, folder)
     emit(
-        {**found.to_json(), "files": files},
+        {**measured.to_json(), "files": files},
         as_json,
-        lambda _: "\n".join([found.markdown(), *map(str, files)]),
+        lambda _: "\n".join([measured.markdown(), *map(str, files)]),
     )
 
 
@@ -203,9 +203,7 @@ def tokenise(
     )
     # `prepare` reports missing data.
     paths = [
-        Path(place)
-        for place in (plan.data.train, *(mixed.train for mixed in plan.data.mix))
-        if place
+        Path(path) for path in (plan.data.train, *(mixed.train for mixed in plan.data.mix)) if path
     ]
     files = [
         file

@@ -32,7 +32,7 @@ def models(
     """
     from rejoinder.encoders.folders import describe
 
-    found = []
+    rows = []
     for folder, named in _model_folders(folders or []):
         row = describe(folder) | named
         if with_sizes:
@@ -45,15 +45,15 @@ def models(
                 "sizes": asdict(sizes(folder)),
                 "run": None if cost is None else cost.to_json(),
             }
-        found.append(row)
+        rows.append(row)
     emit(
-        {"models": found},
+        {"models": rows},
         as_json,
-        lambda _: _sizes_table(found) if found and with_sizes else _list(found),
+        lambda _: _sizes_table(rows) if rows and with_sizes else _list(rows),
     )
 
 
-def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
+def _model_folders(names: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
     """Return folders to list, with the name and the data's licence of a bundled model."""
     from rejoinder.encoders import bundled
     from rejoinder.encoders.folders import find, model_folders
@@ -63,27 +63,30 @@ def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
         folder = bundled.weights(name).folder
         return bundled.is_name(name) and folder is not None and folder.is_dir()
 
-    found: list[tuple[Path, dict[str, Any]]] = []
-    for place in given or [*filter(is_there, bundled.names()), "."]:
-        if bundled.is_name(place):
-            found.append(
-                (find(place), {"name": place, "data_licence": bundled.weights(place).data_licence})
+    folders: list[tuple[Path, dict[str, Any]]] = []
+    for source in names or [*filter(is_there, bundled.names()), "."]:
+        if bundled.is_name(source):
+            folders.append(
+                (
+                    find(source),
+                    {"name": source, "data_licence": bundled.weights(source).data_licence},
+                )
             )
-        elif Path(place).is_dir():
-            found += [(folder, {}) for folder in model_folders(Path(place))]
+        elif Path(source).is_dir():
+            folders += [(folder, {}) for folder in model_folders(Path(source))]
         else:
             known = ", ".join(bundled.names())
             raise InputError(
-                f"{place} is not a folder; name folders to look for models in, or a model: {known}"
+                f"{source} is not a folder; name folders to look for models in, or a model: {known}"
             )
-    return found
+    return folders
 
 
-def _list(found: Sequence[Mapping[str, Any]]) -> str:
-    if not found:
+def _list(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
         return "no model folder here; `rejoinder train RECIPE -o RUN` makes one"
     lines = []
-    for model in found:
+    for model in rows:
         facts = [
             f"{_title(model)}  {model['kind']}",
             *(["quantised"] if model["quantized"] else []),
@@ -104,14 +107,14 @@ def _title(model: Mapping[str, Any]) -> str:
     return str(model.get("name", model["path"]))
 
 
-def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
+def _sizes_table(listed: Sequence[Mapping[str, Any]]) -> str:
     rows: list[Sequence[str]] = [("model", "embedding", "network", "fp32", "quantised", "folder")]
-    for model in found:
+    for model in listed:
         sizes = model["sizes"]
         counts = (f"{sizes[f'{part}_parameters'] / 1e6:.1f}M" for part in ("embedding", "network"))
         bytes_ = (sizes["fp32_bytes"], sizes["quantized_bytes"], model["bytes"])
         rows.append((_title(model), *counts, *(f"{number / 1e6:.1f} MB" for number in bytes_)))
-    runs = [model["run"] for model in found if model["run"] is not None]
+    runs = [model["run"] for model in listed if model["run"] is not None]
     return "\n".join([*_aligned(rows), *(["", *_runs_table(runs)] if runs else [])])
 
 

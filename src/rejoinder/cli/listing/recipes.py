@@ -15,19 +15,17 @@ def recipes(as_json: Json = False) -> None:
     """
     from rejoinder import settings
 
-    found = []
+    rows = []
     for name, path in settings.recipes().items():
         document = settings.read_toml(path, "gone")
         verb = _VERBS.get(name.partition("/")[0], "train")
         about = document["description" if verb == "train" else "name"]
-        found.append({"name": name, "verb": verb, "description": about, "path": str(path)})
-    width = max(len(each["name"]) for each in found)
+        rows.append({"name": name, "verb": verb, "description": about, "path": str(path)})
+    width = max(len(row["name"]) for row in rows)
     lines = []
     for verb in ("train", *_VERBS.values()):
         lines += ["", f"rejoinder {verb}"]
         lines += [
-            f"  {each['name']:<{width}}  {each['description']}"
-            for each in found
-            if each["verb"] == verb
+            f"  {row['name']:<{width}}  {row['description']}" for row in rows if row["verb"] == verb
         ]
-    emit({"recipes": found}, as_json, lambda _: "\n".join(lines[1:]))
+    emit({"recipes": rows}, as_json, lambda _: "\n".join(lines[1:]))

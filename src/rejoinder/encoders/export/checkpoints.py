@@ -108,7 +108,7 @@ class Layout:
             top = f"{self.blocks}.{number}"
         elif top == "relative":
             top = "encoder"
-        return [f"{top}.{each}.{end}" for each in self.parts[inner].split()]
+        return [f"{top}.{inner_part}.{end}" for inner_part in self.parts[inner].split()]
 
 
 LAYOUTS = {
@@ -190,9 +190,9 @@ def read_shape(folder: Path) -> TransformerShape:
         "is_decoder": False,
     }
     for key, allowed in needed.items():
-        if (found := config.get(key, allowed)) != allowed:
+        if (actual := config.get(key, allowed)) != allowed:
             raise InputError(
-                f"{folder / CONFIG}: {key} = {found!r} is not supported; it must be {allowed!r}"
+                f"{folder / CONFIG}: {key} = {actual!r} is not supported; it must be {allowed!r}"
             )
     return validate(TransformerShape, values, str(folder / CONFIG))
 
@@ -252,15 +252,15 @@ def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
     config = _read_config(folder)
     layout = _layout(folder, config)
     prefix = f"{config['model_type']}."
-    found = {_modern(name.removeprefix(prefix)): value for name, value in stored.items()}
+    tensors = {_modern(name.removeprefix(prefix)): value for name, value in stored.items()}
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             theirs = layout.names(_of_block(name, blocks))
-            if missing := [each for each in theirs if each not in found]:
+            if missing := [their_name for their_name in theirs if their_name not in tensors]:
                 raise InputError(
                     f"{path} has no {missing[0]}; it is no {prefix.rstrip('.')} checkpoint"
                 )
-            value = torch.cat([found[each] for each in theirs])
+            value = torch.cat([tensors[their_name] for their_name in theirs])
             if name == POSITIONS:
                 value = value[layout.first_position :]
             if value.shape != parameter.shape:
@@ -299,7 +299,9 @@ def save_checkpoint(
         if name == POSITIONS:
             value = torch.cat([value.new_zeros(layout.first_position, value.shape[1]), value])
         pieces = value.chunk(len(theirs))
-        weights |= {each: piece.contiguous() for each, piece in zip(theirs, pieces, strict=True)}
+        weights |= {
+            their_name: piece.contiguous() for their_name, piece in zip(theirs, pieces, strict=True)
+        }
     config: dict[str, Any] = {key: getattr(shape, field) for field, key in layout.fields.items()}
     config |= {
         "model_type": kind,

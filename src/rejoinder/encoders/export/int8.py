@@ -50,8 +50,8 @@ def _replace(graph: Any, layer: Any) -> None:
         """(n, d) -> the largest absolute number of each row, (n, 1)."""
         axes = _constant(graph, "int8.axes", [1], onnx_ir.DataType.INT64)
         tiny = _constant(graph, "int8.tiny", TINY, float32)
-        found = add("ReduceMax", [add("Abs", [rows]), axes], {"keepdims": 1})
-        return add("Max", [found, tiny])
+        maximum = add("ReduceMax", [add("Abs", [rows]), axes], {"keepdims": 1})
+        return add("Max", [maximum, tiny])
 
     x, weight, bias = layer.inputs
     stored = _stored(weight)

@@ -325,8 +325,8 @@ def _share(graph: Any, weights: Sequence[Path]) -> None:
     """
     import onnx_ir
 
-    external = {name: each for path in weights for name, each in _external(path).items()}
-    tensors = {name: each for path in weights for name, each in load_file(path).items()}
+    external = {name: entry for path in weights for name, entry in _external(path).items()}
+    tensors = {name: tensor for path in weights for name, tensor in load_file(path).items()}
     stored = {name: tensor for name, tensor in tensors.items() if tensor.numel() > SMALL}
     # a linear layer in 8 bits has a factor for each row
     rows = {

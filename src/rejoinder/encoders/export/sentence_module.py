@@ -93,7 +93,7 @@ class SentenceModule(nn.Module):
             prompt = None
         side = self._side_of(task)
         contexts = read_contexts(
-            [[given] if isinstance(given, str | Mapping) else given for given in inputs]
+            [[item] if isinstance(item, str | Mapping) else item for item in inputs]
         )
         if side == "response" and any(len(context) > 1 for context in contexts):
             raise InputError("a response is one text, not a conversation of several messages")
@@ -117,9 +117,9 @@ class SentenceModule(nn.Module):
             head = "opening" if self.network.opening_weight else "context"
             vectors = self.network.encode(texts, head)
         elif side == "context" and history is not None:
-            there = features["history_mask"].bool()
-            histories = rectangle(features["history_ids"], there)
-            vectors = self.network.encode_conversations(texts, histories, there.any(dim=1))
+            mask = features["history_mask"].bool()
+            histories = rectangle(features["history_ids"], mask)
+            vectors = self.network.encode_conversations(texts, histories, mask.any(dim=1))
         else:
             vectors = self.network.encode(texts, side)
         return {**features, "sentence_embedding": vectors}

@@ -119,14 +119,16 @@ class Hybrid:
         # neighbours may be of one conversation
         count = min(len(examples), WEIGHED_ON) // GROUP * GROUP
         chosen = [
-            examples[place] for place in np.random.default_rng(0).permutation(len(examples))[:count]
+            examples[position]
+            for position in np.random.default_rng(0).permutation(len(examples))[:count]
         ]
         groups = [
-            [each.response for each in chosen[i : i + GROUP]] for i in range(0, len(chosen), GROUP)
+            [example.response for example in chosen[i : i + GROUP]]
+            for i in range(0, len(chosen), GROUP)
         ]
-        contexts = [each.context for each in chosen]
+        contexts = [example.context for example in chosen]
         meaning, matches = self._both(
-            contexts, [groups[place // GROUP] for place in range(len(chosen))]
+            contexts, [groups[position // GROUP] for position in range(len(chosen))]
         )
         places = np.arange(len(chosen))
         recalls = {}
@@ -187,7 +189,7 @@ class TfIdf:
         """Count in how many texts each word is; see `FittedRanker.fit`."""
         require_examples(examples, 1, self.name)
         counts = self._counts(
-            [text for each in examples for text in (_newest(each.context), each.response)]
+            [text for example in examples for text in (_newest(example.context), example.response)]
         )
         if progress is not None:
             progress(counts.shape[0])

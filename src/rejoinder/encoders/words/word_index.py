@@ -47,8 +47,8 @@ class Postings:
         """Return the texts that have a word, without those that are gone."""
         number = self._ids.get(word)
         places = slice(0) if number is None else slice(*self._starts[number : number + 2])
-        found = self._found.at(places)
-        return found if gone is None else found.at(~gone[found.texts])
+        matches = self._found.at(places)
+        return matches if gone is None else matches.at(~gone[matches.texts])
 
 
 class WordIndex:
@@ -67,7 +67,7 @@ class WordIndex:
             for postings, gone in parts
         ]
         self._count = sum(map(len, lengths))
-        total = sum(int(each.sum()) for each in lengths)
+        total = sum(int(part_lengths.sum()) for part_lengths in lengths)
         self._mean_length = total / max(self._count, 1)
 
     @classmethod
@@ -87,13 +87,13 @@ class WordIndex:
         """Return the texts of each part that have a word, with what it adds to their scores."""
         if word not in self._known:
             matches = [postings.of(word, gone) for postings, gone in self._parts]
-            frequency = sum(len(found.texts) for found in matches)
+            frequency = sum(len(match.texts) for match in matches)
             if not frequency:
                 return []
             rarity = float(self._bm25.rarity(self._count, frequency))
-            self._known[word] = [self._weigh(found, rarity) for found in matches]
+            self._known[word] = [self._weigh(match, rarity) for match in matches]
         return self._known[word]
 
-    def _weigh(self, found: Matches, rarity: float) -> _Weighed:
-        held_back = self._bm25.held_back(found.lengths, self._mean_length)
-        return _Weighed(found.texts, rarity * found.counts / (held_back + found.counts))
+    def _weigh(self, matches: Matches, rarity: float) -> _Weighed:
+        held_back = self._bm25.held_back(matches.lengths, self._mean_length)
+        return _Weighed(matches.texts, rarity * matches.counts / (held_back + matches.counts))

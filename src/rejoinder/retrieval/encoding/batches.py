@@ -322,10 +322,10 @@ def _listed(text: str, values: object) -> Collection[Any]:
     return values
 
 
-def _unread(text: str, given: object) -> InputError:
+def _unread(text: str, value: object) -> InputError:
     return InputError(
         f"the examples of {text[:60]!r} are a list of questions, or of lists of messages;"
-        f" given: {shown(given)}"
+        f" given: {shown(value)}"
     )
 
 

@@ -169,7 +169,10 @@ def fit_replies(
     Replies that are the same but for their payload count once. `phases` shows the encoding of
     examples, and the fit.
     """
-    keys = [(each.text, each.title, each.examples, each.learned) for each in candidates]
+    keys = [
+        (candidate.text, candidate.title, candidate.examples, candidate.learned)
+        for candidate in candidates
+    ]
     different, copies = np.unique(_firsts(keys), return_inverse=True)
     head, weights, held_out = _fit_different(
         encoder,

@@ -372,22 +372,22 @@ def hold_out(
             for text_weight, scored in zip(text_weights, parts, strict=True):
                 vectors = taught + np.float32(text_weight) * responses
                 scored.append(_best_two(queries, vectors))
-        if sum((each >= 0).sum() for each in rows) >= ENOUGH:
+        if sum((numbers >= 0).sum() for numbers in rows) >= ENOUGH:
             break
     views_rows = np.concatenate(rows)
     is_own = views_rows >= 0
     targets = np.where(is_own, views.owners[views_rows], -1)
     joined = [[np.concatenate(part) for part in zip(*scored, strict=True)] for scored in parts]
-    right = [found == targets for _, _, found in joined]
-    chosen = int(np.argmax([each.sum() for each in right]))  # the first of equal ones
-    best, gap, found = joined[chosen]
+    right = [replies == targets for _, _, replies in joined]
+    chosen = int(np.argmax([flags.sum() for flags in right]))  # the first of equal ones
+    best, gap, nearest = joined[chosen]
     plain = HeldOutScores(
         text_weights[chosen],
         best,
         gap,
         right[chosen],
         is_own,
-        found,
+        nearest,
         views_rows,
         targets,
         fitted.moves,
@@ -399,8 +399,8 @@ def hold_out(
         chosen_scores = dense if lone else plain.better(dense)
     if words is not None:
         changes = [
-            words.changes(np.flatnonzero(out), apart, found, out)
-            for (out, apart), (_, _, found) in zip(tried, parts[chosen], strict=True)
+            words.changes(np.flatnonzero(out), apart, replies, out)
+            for (out, apart), (_, _, replies) in zip(tried, parts[chosen], strict=True)
         ]
         worded = chosen_scores.best + np.concatenate(changes)
         chosen_scores = chosen_scores.better(
@@ -437,12 +437,12 @@ def _best_two(
     """Return the greatest score of each query, its gap to the second, and whose it is."""
     best = np.empty(len(queries))
     gap = np.empty(len(queries))
-    found = np.empty(len(queries), np.int64)
+    nearest = np.empty(len(queries), np.int64)
     step = max(1, _PRODUCTS_AT_ONCE // len(vectors))
     for start in range(0, len(queries), step):
         part = slice(start, start + step)
         scores = queries[part] @ vectors.T
-        found[part] = scores.argmax(axis=1)
+        nearest[part] = scores.argmax(axis=1)
         best[part] = scores.max(axis=1)
         gap[part] = best[part] - np.partition(scores, -2, axis=1)[:, -2] if len(vectors) > 1 else 0
-    return best, gap, found
+    return best, gap, nearest

@@ -111,8 +111,8 @@ def plain(text: str) -> str:
         if _CLOSING.fullmatch(lines[number]) and all(map(_is_signature, lines[number + 1 :])):
             del lines[number:]
             break
-    said = "\n".join(" ".join(line.split()) for line in lines)
-    return said or text
+    body = "\n".join(" ".join(line.split()) for line in lines)
+    return body or text
 
 
 def _without_tags(text: str) -> str:
@@ -130,9 +130,9 @@ def _without_tags(text: str) -> str:
         end = f"</{name}>" if name else "-->" if match[0] == "<!--" else ""
         if not end:
             continue
-        found = -1 if end in without_end else text.find(end, position)
-        if found >= 0:
-            position = found + len(end)
+        closing = -1 if end in without_end else text.find(end, position)
+        if closing >= 0:
+            position = closing + len(end)
             continue
         without_end.add(end)
         tag = _OPEN_TAG.match(text, match.start())

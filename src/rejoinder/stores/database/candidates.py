@@ -87,11 +87,11 @@ class DatabaseCandidates(ABC):
             for vector in context
         ]
         answers = iter(self._ask(questions, min(max(effort, 1), self.most_effort)))
-        found: Found = []
+        results: Found = []
         for context, others in zip(contexts, by_scan, strict=True):
             parts = [_scored(rows, context, [next(answers) for _ in context], k) for rows in whole]
-            found.append(_best(segments, [others, *parts], k, minimum))
-        return found
+            results.append(_best(segments, [others, *parts], k, minimum))
+        return results
 
     def _can_ask(self, rows: Rows) -> bool:
         """Return whether a segment has a graph, and the database can be told which rows pass."""
@@ -112,12 +112,12 @@ def _scored(
     """Return what a segment's graph named for a context's vectors, with the exact scores."""
     segment = rows.source
     assert isinstance(segment, DatabaseSegment)
-    found = {row: stored for answer in answers for row, stored in answer.items()}
-    if len(found) < min(k, rows.present):  # the graph led away from what passes
+    stored_rows = {row: stored for answer in answers for row, stored in answer.items()}
+    if len(stored_rows) < min(k, rows.present):  # the graph led away from what passes
         return _scanned(segment, rows, context, k)
-    segment.remember(found)
-    numbers = np.array(sorted(found), dtype=np.int64)
-    vectors = np.stack([found[row].vector for row in numbers.tolist()])
+    segment.remember(stored_rows)
+    numbers = np.array(sorted(stored_rows), dtype=np.int64)
+    vectors = np.stack([stored_rows[row].vector for row in numbers.tolist()])
     return rows.first + numbers, exact_scores(context, vectors)
 
 
@@ -126,8 +126,8 @@ def _scanned(
 ) -> tuple[Positions, Scores]:
     """Score all rows that pass; read them alone if they are few."""
     if rows.present > MOST_READ:
-        [found] = search([rows], [context], k)
-        return found
+        [result] = search([rows], [context], k)
+        return result
     passing = np.flatnonzero(~rows.gone)
     return rows.first + passing, exact_scores(context, segment.vectors_of(passing))
 

@@ -114,13 +114,13 @@ class DatabaseSegment(Segment):
         """Return the vectors of some rows: (b, d)."""
         if "vectors" in vars(self):
             return super().vectors_of(rows)
-        return self._stacked([each.vector for each in self._fetched(rows.tolist())])
+        return self._stacked([reply.vector for reply in self._fetched(rows.tolist())])
 
     def responses_of(self, rows: Positions) -> FloatArray:
         """Return the encodings of the texts of some rows: (b, d)."""
         if "responses" in vars(self):
             return super().responses_of(rows)
-        return self._stacked([each.response for each in self._fetched(rows.tolist())])
+        return self._stacked([reply.response for reply in self._fetched(rows.tolist())])
 
     def remember(self, found: Mapping[int, StoredRow]) -> None:
         """Keep some rows that a search has read."""
@@ -139,28 +139,28 @@ class DatabaseSegment(Segment):
         if key in kept:
             return kept[key]
         rows = self._find_having(name, wanted)
-        found: Flags | None = None
+        flags: Flags | None = None
         if rows is not None:
-            found = np.zeros(self.record.count, dtype=bool)
-            found[rows] = True
+            flags = np.zeros(self.record.count, dtype=bool)
+            flags[rows] = True
         if len(kept) >= FILTERS:
             self._having = kept = {}  # nothing is taken out: other threads may be reading it
-        kept[key] = found
-        return found
+        kept[key] = flags
+        return flags
 
     def check(self, *, content: bool) -> None:
         """Refuse rows that are not what the manifest says; `content` compares all of them."""
         if not content:
             return
         replies, offsets = self.stored
-        found = {
+        contents = {
             REPLIES: replies.tobytes(),
             OFFSETS: offsets.astype("<i8").tobytes(),
             VECTORS: self.vectors.astype("<f4").tobytes(),
         }
         if self.has_responses:
-            found[RESPONSES] = self.responses.astype("<f4").tobytes()
-        for name, raw in found.items():
+            contents[RESPONSES] = self.responses.astype("<f4").tobytes()
+        for name, raw in contents.items():
             if self.record.files.get(name) != (len(raw), hashlib.sha256(raw).hexdigest()):
                 raise InputError(
                     f"{self.shown} was altered after it was written ({name}); build the index again"

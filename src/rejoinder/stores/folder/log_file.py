@@ -256,9 +256,9 @@ def _salt(connection: sqlite3.Connection) -> bytes:
 
 def _check_content(connection: sqlite3.Connection) -> None:
     """Raise DatabaseError if pages of the file are damaged, or tables are gone."""
-    [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(found)
+    [result] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if result != "ok":
+        raise sqlite3.DatabaseError(result)
     for table in ("reply", "entry", "change", "request"):
         connection.execute(f"SELECT 1 FROM {table} LIMIT 1")  # noqa: S608 (names of ours)
     _salt(connection)

@@ -46,15 +46,15 @@ class SegmentFolder(Segment):
                 raise InputError(
                     f"{path} is missing; build the index again or copy the whole folder again"
                 )
-            if (found := path.stat().st_size) != size:
+            if (actual := path.stat().st_size) != size:
                 raise InputError(
-                    f"{path} has {found} bytes instead of {size}; build the index again or copy it "
-                    "again"
+                    f"{path} has {actual} bytes instead of {size}; build the index again or copy "
+                    "it again"
                 )
             if content and file_digest(path) != digest:
                 raise InputError(
-                    f"{path} was altered after it was written; build the index again or copy it "
-                    "again"
+                    f"{path} was altered after it was written; build the index again or copy "
+                    "it again"
                 )
 
     def _map(self, name: str, kind: str, shape: tuple[int, ...]) -> Array:

@@ -142,13 +142,13 @@ class FolderStore(Store):
 
     def stamp(self) -> Hashable:
         """Return what changes whenever the manifest or the calibration does."""
-        found = []
+        stamps = []
         for name in (MANIFEST, CALIBRATION):
             # `read_manifest` says what is wrong with a file in place of a folder.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 status = (self.folder / name).stat()
-                found.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
-        return tuple(found) or None
+                stamps.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
+        return tuple(stamps) or None
 
     def is_changing(self, manifest: Manifest | None) -> bool:
         """Return whether somebody has replaced a manifest since it was read, or is about to."""
@@ -169,7 +169,7 @@ class FolderStore(Store):
 
     def free_name(self, name: str) -> str:
         """Return the name, or that with a number behind, that no segment has."""
-        return free_name(name, lambda each: (self.folder / each).exists())
+        return free_name(name, lambda candidate: (self.folder / candidate).exists())
 
     def has_file(self, name: str) -> bool:
         """Return whether there is a file of this name."""

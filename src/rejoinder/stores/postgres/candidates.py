@@ -61,8 +61,8 @@ class PostgresCandidates(DatabaseCandidates):
         address = self.connections.address
         query = "SELECT FROM pg_indexes WHERE schemaname = %s AND indexname LIKE '%%-graph' LIMIT 1"
         with self.connections.connected() as connection:
-            found = connection.execute(query, (address.schema,)).fetchone()
-        if found is None:
+            row = connection.execute(query, (address.schema,)).fetchone()
+        if row is None:
             raise InputError(
                 f'{address.shown} has lost its graphs; `rejoinder index tune "{address.shown}"` '
                 "makes them again, --method exact goes on without them"

@@ -79,8 +79,8 @@ class _Idle:
 
     def close(self) -> None:
         """Close all."""
-        while (found := self.take("")) is not None:
-            found[0].close()
+        while (pair := self.take("")) is not None:
+            pair[0].close()
 
 
 _idle: dict[str, _Idle] = {}
@@ -128,8 +128,8 @@ class Connections:
         """Return an idle connection that still works."""
         from psycopg import OperationalError
 
-        while (found := self._idle.take(self.address.schema)) is not None:
-            connection, schema = found
+        while (pair := self._idle.take(self.address.schema)) is not None:
+            connection, schema = pair
             if _has_been_told(connection):
                 connection.close()
                 continue
@@ -148,8 +148,8 @@ class Connections:
         """Let names of tables be those of the index."""
         from psycopg import sql
 
-        place = sql.SQL("SET search_path TO {}, public, extensions")
-        connection.execute(place.format(sql.Identifier(self.address.schema)))
+        statement = sql.SQL("SET search_path TO {}, public, extensions")
+        connection.execute(statement.format(sql.Identifier(self.address.schema)))
 
     def _connect(self) -> psycopg.Connection[Any]:
         import psycopg

@@ -123,10 +123,10 @@ class LogConnection:
         # Bound by the client: the server could not tell the type of a value that is NULL.
         cursor = ClientCursor(self._connection)
         if isinstance(values, Mapping):
-            given: Any = {name: _stored(value) for name, value in values.items()}
+            parameters: Any = {name: _stored(value) for name, value in values.items()}
         else:
-            given = [_stored(value) for value in values]
-        return cursor.execute(_translated(query).encode(), given)
+            parameters = [_stored(value) for value in values]
+        return cursor.execute(_translated(query).encode(), parameters)
 
     def transaction(self) -> contextlib.AbstractContextManager[Any]:
         """Return the context of a transaction."""
@@ -149,9 +149,9 @@ def _stored(value: Any) -> Any:
 def _translated(query: str) -> str:
     """Return a statement with psycopg's marks of values."""
 
-    def mark(found: re.Match[str]) -> str:
-        if found[0] == "%":
+    def mark(match: re.Match[str]) -> str:
+        if match[0] == "%":
             return "%%"
-        return f"%({found[1]})s" if found[1] else "%s"
+        return f"%({match[1]})s" if match[1] else "%s"
 
     return _PLACES.sub(mark, query)

@@ -124,8 +124,8 @@ def find_format(connection: psycopg.Connection[Any], address: Address) -> int | 
         return None
     if row[0] is None:
         return 0
-    found = connection.execute("SELECT max(number) FROM format").fetchone()
-    number = int(found[0] or 0) if found else 0
+    newest = connection.execute("SELECT max(number) FROM format").fetchone()
+    number = int(newest[0] or 0) if newest else 0
     check_format(number, address)
     return number
 

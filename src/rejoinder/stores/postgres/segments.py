@@ -57,11 +57,11 @@ class SegmentTable(DatabaseSegment):
                 cursor = connection.execute(query.format(table), (self.record.name,), binary=True)
             except UndefinedTable:  # of an earlier format
                 return False
-            found = cursor.fetchall()
-        if not found:
+            fetched = cursor.fetchall()
+        if not fetched:
             return False
-        self._check_count(len(found))
-        lines, vectors, responses = zip(*found, strict=True)
+        self._check_count(len(fetched))
+        lines, vectors, responses = zip(*fetched, strict=True)
         own = self._numbers(responses) if self.has_responses else None
         self.hold([line.encode() for line in lines], self._numbers(vectors), own)
         return True
@@ -93,8 +93,8 @@ class SegmentTable(DatabaseSegment):
 
         query = sql.SQL("SELECT row, line, vector, response FROM {} WHERE row = ANY(%s)")
         with self.connections.connected() as connection:
-            found = connection.execute(query.format(self._table()), (list(rows),), binary=True)
-            return self.rows_from(found.fetchall())
+            cursor = connection.execute(query.format(self._table()), (list(rows),), binary=True)
+            return self.rows_from(cursor.fetchall())
 
     def _find_having(self, name: str, wanted: Collection[str]) -> list[int] | None:
         """Return the rows with one of the texts in a field; None: no row has the field."""
@@ -278,10 +278,10 @@ class TableWriter:
 
 def fields_of(line: Line) -> list[str]:
     """Return the names of a reply's fields, and each name with each of its values."""
-    found = {field_key(name) for name in line.payload}
+    names = {field_key(name) for name in line.payload}
     for name, value in line.payload.items():
-        found |= {_short(field_key(name, text)) for text in value_texts(value)}
-    return sorted(found)
+        names |= {_short(field_key(name, text)) for text in value_texts(value)}
+    return sorted(names)
 
 
 def wanted_keys(name: str, text: str) -> list[str]:

@@ -164,9 +164,9 @@ class PostgresStore(Store):
 
     def check(self) -> None:
         """Raise what opening the index would raise now, without reading all of it."""
-        there = set(self._tables()) | set(self._small())
+        present = set(self._tables()) | set(self._small())
         for record in self.read_manifest().segments:
-            if record.count and record.name not in there:
+            if record.count and record.name not in present:
                 raise InputError(f"{self}: {record.name} is gone; {_MEND}")
 
     def stamp(self) -> Hashable:
@@ -393,10 +393,10 @@ class PostgresStore(Store):
         held = self._held
         if held is None:
             with self._connections.connected() as connection:
-                found = {name for (name,) in connection.execute(_SWEPT, (self.address.schema,))}
+                stored = {name for (name,) in connection.execute(_SWEPT, (self.address.schema,))}
         else:
-            found = {name for name in held.names if name.startswith(_SWEEPABLE)}
-        if not (gone := found.difference(names, files)):
+            stored = {name for name in held.names if name.startswith(_SWEEPABLE)}
+        if not (gone := stored.difference(names, files)):
             return
         with self._writing() as connection:
             for name in sorted(gone):

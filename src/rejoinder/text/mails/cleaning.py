@@ -121,10 +121,10 @@ def _points_below(text: str) -> bool:
     listed = text.split()
     if len(listed) > MAX_POINTER or says_thanks(text):
         return False
-    said = words(text)
-    is_forward = not _FORWARDS.isdisjoint(said)
-    is_form = not _FORMS.isdisjoint(said) and not _ARRIVALS.isdisjoint(said)
-    if not is_forward and (not is_form or not _DENIED.isdisjoint(said)):
+    tokens = words(text)
+    is_forward = not _FORWARDS.isdisjoint(tokens)
+    is_form = not _FORMS.isdisjoint(tokens) and not _ARRIVALS.isdisjoint(tokens)
+    if not is_forward and (not is_form or not _DENIED.isdisjoint(tokens)):
         return False
     small = words(" ".join(word for word in listed[1:] if word[0].islower()))
     pointing = _FORWARDS | _FORMS | _ARRIVALS | _ABOUT_MAILS
@@ -138,8 +138,8 @@ def _hands_on(text: str) -> bool:
     if len(listed) > MAX_POINTER or says_thanks(text) or denies(text):
         return False
     plain = [word for word in listed[1:] if word[0].islower() or is_common(word)]  # no names
-    said = [word for word in words(" ".join([listed[0], *plain])) if word not in _HANDING]
-    return not has_content(" ".join(said))
+    remaining = [word for word in words(" ".join([listed[0], *plain])) if word not in _HANDING]
+    return not has_content(" ".join(remaining))
 
 
 def _own_lines(lines: list[str]) -> list[str]:
@@ -212,7 +212,7 @@ def _without_signatures(lines: list[str]) -> list[str]:
     """Return lines without closings and delimiters that have a signature below them."""
     texts = [line for line in lines if line]
     first = 1 if texts and is_salutation(texts[0]) else 0  # line that says something
-    said: list[bool] = []  # looked at where a line closes
+    stated: list[bool] = []  # looked at where a line closes
     added = [_is_added(line) for line in lines]
     asked = [number for number, line in enumerate(lines) if line.endswith("?") or added[number]]
     last_asked = asked[-1] if asked else -1
@@ -224,10 +224,10 @@ def _without_signatures(lines: list[str]) -> list[str]:
         if line == DELIMITER and number > last_asked:
             break
         is_closed = line in _DASHES or is_closing(line)
-        if is_closed and not said:
-            said = _said_lines(lines)
+        if is_closed and not stated:
+            stated = _said_lines(lines)
         may_sign = is_closed and _may_sign(line, above, first)
-        end = _signature_end(lines, said, added, number) if is_closed else number
+        end = _signature_end(lines, stated, added, number) if is_closed else number
         if not may_sign and (end < len(lines) or line in _DASHES):
             end = number
         if end == number or not may_sign:  # thanks stay that are all of a mail but its names
@@ -242,15 +242,15 @@ def _said_lines(lines: list[str]) -> list[bool]:
 
     Sentences and lists do behind a blank line; slogans stand directly below a name.
     """
-    said: list[bool] = []
+    stated: list[bool] = []
     is_legal = False
     before = ""
     for line in lines:
         is_legal = bool(line) and (is_legal or _is_disclaimer([line]))
         is_told = not before and (_is_sentence(line) or _tells(line) or _demands(line))
-        said.append(bool(line) and not is_legal and (is_told or _is_said(line)))
+        stated.append(bool(line) and not is_legal and (is_told or _is_said(line)))
         before = line
-    return said
+    return stated
 
 
 def _may_sign(line: str, above: int, first: int) -> bool:
@@ -263,10 +263,10 @@ def _may_sign(line: str, above: int, first: int) -> bool:
     return above > first or not says_thanks(line)
 
 
-def _signature_end(lines: list[str], said: list[bool], added: list[bool], start: int) -> int:
+def _signature_end(lines: list[str], stated: list[bool], added: list[bool], start: int) -> int:
     """Return where a mail goes on below a signature; `start` if none is there.
 
-    `said` and `added` are which lines say something, and which are postscripts. Only a formula is
+    `stated` and `added` are which lines say something, and which are postscripts. Only a formula is
     enough by itself. Below other lines a signature begins with a name. A mail goes on at a
     postscript, or behind a blank line, with what is said by its author.
     """
@@ -279,7 +279,7 @@ def _signature_end(lines: list[str], said: list[bool], added: list[bool], start:
             continue
         if added[number]:
             return number
-        if said[number] or (gives_thanks and _is_sentence(line)):
+        if stated[number] or (gives_thanks and _is_sentence(line)):
             return number if signed and not lines[number - 1] else start
         is_unsigned = not signed and (_demands(line) or (needs_name and not _signs(line)))
         if signed == MAX_SIGNATURE_LINES or is_unsigned:
@@ -326,9 +326,9 @@ def _tells(line: str) -> bool:
 
 def _demands(line: str) -> bool:
     """Return whether a line has the form of "Cancel the order", unlike "Head of the office"."""
-    said = words(line)
-    is_object = not _OBJECTS.isdisjoint(said[1:]) and "of" not in said
-    return is_object and is_common(said[0])
+    tokens = words(line)
+    is_object = not _OBJECTS.isdisjoint(tokens[1:]) and "of" not in tokens
+    return is_object and is_common(tokens[0])
 
 
 def _without_salutation(lines: list[str]) -> list[str]:

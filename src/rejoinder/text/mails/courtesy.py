@@ -171,10 +171,12 @@ def is_common(text: str) -> bool:
     Behind a name that is no word, half of at least three words may be common: those of its address.
     """
     listed = [word.strip(_MARKS) for word in text.split()]
-    said = [part for word in listed if "@" not in word and "." not in word for part in words(word)]
-    if said and said[-1] in _GROUPS:
+    tokens = [
+        part for word in listed if "@" not in word and "." not in word for part in words(word)
+    ]
+    if tokens and tokens[-1] in _GROUPS:
         return False
-    named = [word for word in said if word.isalpha() and len(word) > 1 and word not in _NEUTRAL]
+    named = [word for word in tokens if word.isalpha() and len(word) > 1 and word not in _NEUTRAL]
     common = sum(map(_is_word, named))
     is_address = len(named) > MIN_ADDRESS and not _is_word(named[0]) and named[0] not in _NAMES
     return common > (len(named) // 2 if is_address else 0)
@@ -243,8 +245,8 @@ def _is_parting(text: str) -> bool:
     courtesy, _, sender = text.partition(" from ")
     if sender and _is_formula(courtesy):
         return True
-    said = words(courtesy)
-    if said[:1] == ("you",) or denies(courtesy):
+    tokens = words(courtesy)
+    if tokens[:1] == ("you",) or denies(courtesy):
         return False
     if _WISH.match(text):
         return _is_wish(text)
@@ -252,15 +254,15 @@ def _is_parting(text: str) -> bool:
         return False
     if awaiting := _AWAITING.match(text):
         return not has_content(text[awaiting.end() :])
-    others = [word for word in said if word not in _PARTING]
-    return len(others) < len(said) and not has_content(" ".join(others))
+    others = [word for word in tokens if word not in _PARTING]
+    return len(others) < len(tokens) and not has_content(" ".join(others))
 
 
 def _is_wish(text: str) -> bool:
     """Return whether a text only wishes something, behind which names or a closing may stand."""
     wish = _WISH.match(text)
-    said = words(text)
-    if wish is None or not FIRST_PERSON.isdisjoint(said) or not _HASTE.isdisjoint(said):
+    tokens = words(text)
+    if wish is None or not FIRST_PERSON.isdisjoint(tokens) or not _HASTE.isdisjoint(tokens):
         return False
     rest = text[wish.end() :].strip(_MARKS)
     others = words(rest)

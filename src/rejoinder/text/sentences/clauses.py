@@ -71,7 +71,11 @@ def begins_with_greeting(sentence: str) -> bool:
 
 def _count_courtesy(clauses: Sequence[str]) -> int:
     """Return how many clauses in front are courtesy; the last one is not counted."""
-    told = (place for place, each in enumerate(clauses) if not _is_courtesy(each, is_courteous))
+    told = (
+        position
+        for position, clause in enumerate(clauses)
+        if not _is_courtesy(clause, is_courteous)
+    )
     return min(next(told, len(clauses)), len(clauses) - 1)
 
 
@@ -84,13 +88,13 @@ def is_courtesy(sentence: str) -> bool:
 
 def _without_ending(sentence: str) -> str:
     """Return a sentence without thanks at its end that no comma sets apart."""
-    said = sentence.split()
-    for place in range(LEAST_WORDS, len(said)):
-        word = said[place].lower().strip("!.,")
-        ending = " ".join(said[place:]) if word in _LAST else ""
-        is_call = word in _CALLING and has_content(said[place - 1]) and calls(ending)
+    tokens = sentence.split()
+    for position in range(LEAST_WORDS, len(tokens)):
+        word = tokens[position].lower().strip("!.,")
+        ending = " ".join(tokens[position:]) if word in _LAST else ""
+        is_call = word in _CALLING and has_content(tokens[position - 1]) and calls(ending)
         if is_call or (ending and _ends(word, ending, sentence)):
-            return " ".join(said[:place]).strip(_EDGES)
+            return " ".join(tokens[:position]).strip(_EDGES)
     return sentence
 
 
@@ -133,13 +137,15 @@ def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
         or _LEAD_IN.fullmatch(clause.strip(_EDGES))
     ):
         return True
-    given = _NAMING.match(clause)
-    if given and _is_name(clause[given.end() :]):
+    naming = _NAMING.match(clause)
+    if naming and _is_name(clause[naming.end() :]):
         return True
-    said = clause.split()
-    first = next((place for place, word in enumerate(said) if has_content(word)), len(said))
-    has_room = len(said) - first <= MOST_NAMES
-    return has_room and judge(" ".join(said[:first])) and _is_name(" ".join(said[first:]))
+    tokens = clause.split()
+    first = next(
+        (position for position, word in enumerate(tokens) if has_content(word)), len(tokens)
+    )
+    has_room = len(tokens) - first <= MOST_NAMES
+    return has_room and judge(" ".join(tokens[:first])) and _is_name(" ".join(tokens[first:]))
 
 
 def _is_name(clause: str) -> bool:

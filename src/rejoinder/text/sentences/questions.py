@@ -66,12 +66,12 @@ def question_clauses(sentence: str) -> list[str]:
     start = 0
     for joint in _JOINT.finditer(sentence):
         before = sentence[start : joint.start()]
-        said = words(sentence[joint.end() :])
-        if len(said) < LEAST_QUESTION:
+        tokens = words(sentence[joint.end() :])
+        if len(tokens) < LEAST_QUESTION:
             continue
-        is_short = _asks_shortly(said) and sentence.endswith(("?", "\uff1f"))
-        is_asked = is_short or is_question(said) or is_wish(said)
-        if not is_asked and not (_tells(said) and denies(before)):
+        is_short = _asks_shortly(tokens) and sentence.endswith(("?", "\uff1f"))
+        is_asked = is_short or is_question(tokens) or is_wish(tokens)
+        if not is_asked and not (_tells(tokens) and denies(before)):
             continue
         has_room = len(words(before)) >= LEAST_BEFORE and has_content(before)
         if has_room and has_content(sentence[joint.end() :]):
@@ -80,15 +80,15 @@ def question_clauses(sentence: str) -> list[str]:
     return [with_mark(piece) for piece in (*pieces, sentence[start:])] if start else []
 
 
-def _asks_shortly(said: Sequence[str]) -> bool:
+def _asks_shortly(tokens: Sequence[str]) -> bool:
     """Return whether words begin as a question without a verb does: "so why the fee"."""
-    first = next(itertools.dropwhile(_OPENING.__contains__, said), "")
+    first = next(itertools.dropwhile(_OPENING.__contains__, tokens), "")
     return first in _INTERROGATIVES
 
 
-def _tells(said: Sequence[str]) -> bool:
+def _tells(tokens: Sequence[str]) -> bool:
     """Return whether words begin with the subject of a clause: "but the amount is wrong"."""
-    first = next(itertools.dropwhile(_OPENING.__contains__, said), "")
+    first = next(itertools.dropwhile(_OPENING.__contains__, tokens), "")
     return first.partition("'")[0] in _SUBJECTS
 
 
@@ -105,7 +105,9 @@ def is_wish(said: Sequence[str]) -> bool:
 
 def is_question(said: Sequence[str]) -> bool:
     """Return whether words are in the order of a question; "when I came" and "do not" are none."""
-    first = next((place for place, word in enumerate(said) if word not in _OPENING), len(said))
+    first = next(
+        (position for position, word in enumerate(said) if word not in _OPENING), len(said)
+    )
     asked = said[first : first + _FAR + 2]
     if len(asked) < 2:
         return False
@@ -117,5 +119,5 @@ def is_question(said: Sequence[str]) -> bool:
         or asked[:2] == ("what", "about")
     ):
         return True
-    verb = next((place for place, word in enumerate(asked) if word in _AUXILIARIES), None)
+    verb = next((position for position, word in enumerate(asked) if word in _AUXILIARIES), None)
     return asked[0] in _INTERROGATIVES and verb is not None and _SUBJECTS.isdisjoint(asked[:verb])

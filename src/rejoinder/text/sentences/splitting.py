@@ -40,7 +40,7 @@ _CONJUNCTIONS = frozenset(_LINKS.split())
 
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text, none of more than `MAX_WORDS` words."""
-    found: list[str] = []
+    sentences: list[str] = []
     for paragraph in map(_with_blanks, _paragraphs(text)):
         start = 0
         for match in _END.finditer(paragraph):
@@ -48,10 +48,10 @@ def split_sentences(text: str) -> list[str]:
             is_number = _NUMBER.fullmatch(number) is not None
             if is_number or _is_abbreviated(paragraph, start, match):
                 continue
-            found.append(paragraph[start : match.end()].strip())
+            sentences.append(paragraph[start : match.end()].strip())
             start = match.end()
-        found.append(paragraph[start:].strip())
-    return [piece for sentence in found if sentence for piece in _cut(sentence)]
+        sentences.append(paragraph[start:].strip())
+    return [piece for sentence in sentences if sentence for piece in _cut(sentence)]
 
 
 def _is_abbreviated(paragraph: str, start: int, end: re.Match[str]) -> bool:
@@ -121,9 +121,9 @@ def _is_wrapped(above: str, line: str, paragraph: str) -> bool:
         return False
     if len(above) >= WRAPPED:
         return True
-    said = words(line)
+    tokens = words(line)
     is_small = paragraph[0].isupper() and line[0].islower()
-    return is_small and FIRST_PERSON.isdisjoint(said[:1]) and not is_question(said)
+    return is_small and FIRST_PERSON.isdisjoint(tokens[:1]) and not is_question(tokens)
 
 
 def _cut(sentence: str) -> list[str]:

@@ -41,33 +41,33 @@ def is_so(tokens: list[str], place: int) -> bool:
 def is_possible(tokens: list[str], place: int) -> bool:
     """Return whether a word is said to be possible again: "I can log in again"."""
     before = _clause_before(tokens, place)
-    subject = [*itertools.takewhile(lambda each: each != "can", before)]
+    subject = [*itertools.takewhile(lambda word: word != "can", before)]
     is_subject = not PHRASE.isdisjoint(subject[:1]) or SKIPPED.issuperset(subject)
     if not subject or subject == before or not is_subject:
         return False
-    following = itertools.takewhile(lambda each: each not in ENDS, tokens[place:])
+    following = itertools.takewhile(lambda token: token not in ENDS, tokens[place:])
     clause = {*before, *following}
     return _UNSTATED.isdisjoint(clause) and not TURNED.isdisjoint(clause)
 
 
-def _clause_before(tokens: list[str], place: int) -> list[str]:
+def _clause_before(tokens: list[str], position: int) -> list[str]:
     """Return the words of a clause before one of its words."""
-    before = itertools.takewhile(lambda token: token not in ENDS, reversed(tokens[:place]))
+    before = itertools.takewhile(lambda token: token not in ENDS, reversed(tokens[:position]))
     return [*before][::-1]
 
 
-def _is_stressed(tokens: list[str], place: int) -> bool:
+def _is_stressed(tokens: list[str], position: int) -> bool:
     """Return whether a word is stressed to be so: "it did arrive", not "how do trains run"."""
-    before = _clause_before(tokens, place)
+    before = _clause_before(tokens, position)
     while before and before[-1] in _BETWEEN:
         before.pop()
     is_said = len(before) > 1 and before[-1] in STRESSED and before[-2] not in _ASKED_TO
     return is_said and ASKING.isdisjoint(before)
 
 
-def _is_to_be_done(tokens: list[str], place: int) -> bool:
+def _is_to_be_done(tokens: list[str], position: int) -> bool:
     """Return whether a participle is wished: "to be cancelled", "I need it cancelled"."""
-    before = tokens[max(0, place - 4) : place]
+    before = tokens[max(0, position - 4) : position]
     is_seen = any(stem_of(token) in SEEMING for token in before)  # "it seems to be cancelled"
     return _is_caused(before) or (before[-1:] == ["be"] and not is_seen)
 
@@ -82,16 +82,16 @@ def _is_caused(before: list[str]) -> bool:
     return False
 
 
-def _is_present(tokens: list[str], place: int) -> bool:
+def _is_present(tokens: list[str], position: int) -> bool:
     """Return whether a word ends in the s of a verb behind its subject: "my tooth hurts".
 
     Plural nouns look alike: so the subject opens a clause, and no other verb follows.
     """
-    word = tokens[place]
-    following = tokens[place + 1 : place + 2]
+    word = tokens[position]
+    following = tokens[position + 1 : position + 2]
     if not word.endswith("s") or word.endswith("ss") or not AUXILIARIES.isdisjoint(following):
         return False
-    clause = [*itertools.takewhile(lambda token: token not in ENDS, reversed(tokens[:place]))]
+    clause = [*itertools.takewhile(lambda token: token not in ENDS, reversed(tokens[:position]))]
     nouns = clause[:-1]
     is_named = 1 <= len(nouns) <= 2 and clause[-1] in DETERMINERS
     is_named = is_named and SKIPPED.isdisjoint({*nouns} - {"back"})  # "my back aches"

@@ -17,14 +17,14 @@ _GETTING = frozenset(["get", "receive", "have"])
 
 def noun_phrase(tokens: list[str], start: int) -> list[int]:
     """Return the places of the words of content behind articles: "a flat tyre"."""
-    place = start
-    while place < len(tokens) and tokens[place] in PHRASE:
-        place += 1
-    found: list[int] = []
-    while place < len(tokens) and has_content(tokens, place):
-        found.append(place)
-        place += 1
-    return found
+    position = start
+    while position < len(tokens) and tokens[position] in PHRASE:
+        position += 1
+    positions: list[int] = []
+    while position < len(tokens) and has_content(tokens, position):
+        positions.append(position)
+        position += 1
+    return positions
 
 
 def had_places(tokens: list[str]) -> dict[int, Sign]:
@@ -32,22 +32,22 @@ def had_places(tokens: list[str]) -> dict[int, Sign]:
 
     Of the other words nothing is said: who got the wrong parcel may have got no parcel of theirs.
     """
-    found: dict[int, Sign] = {}
-    for place, token in enumerate(tokens):
-        if token not in HAVING or not _is_said_to_have(tokens, place):
+    signs: dict[int, Sign] = {}
+    for position, token in enumerate(tokens):
+        if token not in HAVING or not _is_said_to_have(tokens, position):
             continue
-        phrase = noun_phrase(tokens, place + 1)
+        phrase = noun_phrase(tokens, position + 1)
         if phrase and not is_participle(tokens, phrase[0]):
-            found |= dict.fromkeys(phrase, Sign.OPEN) | {phrase[0]: Sign.HAD}
-    return found
+            signs |= dict.fromkeys(phrase, Sign.OPEN) | {phrase[0]: Sign.HAD}
+    return signs
 
 
-def _is_said_to_have(tokens: list[str], place: int) -> bool:
+def _is_said_to_have(tokens: list[str], position: int) -> bool:
     """Return whether a form of "have" has a subject before it, and no auxiliary."""
-    before = tokens[max(0, place - 2) : place]
+    before = tokens[max(0, position - 2) : position]
     if not MODALS.isdisjoint(before):
         return False
-    return tokens[place] in ("got", "received") or (bool(before) and before[-1] not in ENDS)
+    return tokens[position] in ("got", "received") or (bool(before) and before[-1] not in ENDS)
 
 
 def offered_places(tokens: list[str]) -> set[int]:
@@ -62,28 +62,30 @@ def offered_places(tokens: list[str]) -> set[int]:
     if start == ["have", "you"]:
         return _phrase_from(tokens, 3 if tokens[2:3] == ["got"] else 2)
     if start[:1] in (["is"], ["are"]) and not _INCLUDED.isdisjoint(tokens):
-        return {place for place in _phrase_from(tokens, 1) if tokens[place] not in _INCLUDED}
+        return {
+            position for position in _phrase_from(tokens, 1) if tokens[position] not in _INCLUDED
+        }
     return set()
 
 
 def _gotten(tokens: list[str]) -> set[int]:
     """Return the places of what somebody gets: "do I get a key", "when will I get my refund"."""
-    got = next((place for place, token in enumerate(tokens) if token in _GETTING), None)
+    got = next((position for position, token in enumerate(tokens) if token in _GETTING), None)
     return set() if got is None else _phrase_from(tokens, got + 1)
 
 
 def _done_by_you(tokens: list[str]) -> set[int]:
     """Return the places of what is asked for by "do you": a thing to have, or a verb."""
-    place = 2
-    while place < len(tokens) and tokens[place] in PHRASE:
-        place += 1
-    verb = tokens[place] if place < len(tokens) else ""
+    position = 2
+    while position < len(tokens) and tokens[position] in PHRASE:
+        position += 1
+    verb = tokens[position] if position < len(tokens) else ""
     if verb == "have":
-        return _phrase_from(tokens, place + 1)
+        return _phrase_from(tokens, position + 1)
     is_verb = verb not in SKIPPED | THOUGHT and stem_of(verb) not in UNSURE
     if not (is_verb and verb) or stem_of(verb) in _BURDENS:
         return set()
-    return {place} | _phrase_from(tokens, place + 1)
+    return {position} | _phrase_from(tokens, position + 1)
 
 
 def _phrase_from(tokens: list[str], start: int) -> set[int]:

@@ -58,22 +58,22 @@ def has_content(tokens: list[str], place: int) -> bool:
     return token not in SKIPPED and token not in ENDS and token not in NEGATORS
 
 
-def _is_not_got(tokens: list[str], place: int) -> bool:
+def _is_not_got(tokens: list[str], position: int) -> bool:
     """Return whether "get" says that something did not arrive: "I did not get it"."""
-    return place > 0 and tokens[place - 1] == "not" and _is_received(tokens, place)
+    return position > 0 and tokens[position - 1] == "not" and _is_received(tokens, position)
 
 
-def _is_received(tokens: list[str], place: int) -> bool:
+def _is_received(tokens: list[str], position: int) -> bool:
     """Return whether something is got: not "get into it", "get back to me", "get stolen"."""
-    following = tokens[place + 1 : place + 3]
+    following = tokens[position + 1 : position + 3]
     is_other = following == ["back", "to"] or not NOT_GOT.isdisjoint(following[:1])
     return not is_other and not any(is_past(token) for token in following[:1])
 
 
-def _is_switch(tokens: list[str], place: int) -> bool:
+def _is_switch(tokens: list[str], position: int) -> bool:
     """Return whether "on" or "off" stands without a verb, at an end: "notifications off"."""
-    before = tokens[place - 1] if place else "on"
-    following = tokens[place + 1] if place + 1 < len(tokens) else "."
+    before = tokens[position - 1] if position else "on"
+    following = tokens[position + 1] if position + 1 < len(tokens) else "."
     is_last = following in ENDS or following == "please"
     is_said = before in BE or before in NEGATORS or before not in SKIPPED
     return is_last and is_said and not any(stem_of(token) in SWITCHED for token in tokens)
@@ -94,7 +94,7 @@ def pole_of(tokens: list[str], place: int) -> tuple[str, bool]:
         return switch, word == "off"
     near = tokens[place + 1 : place + 7]
     if stem in SWITCHED:
-        state = next((each for each in near if each in ON_OFF), None)
+        state = next((token for token in near if token in ON_OFF), None)
         return (stem, False) if state is None else (switch, state == "off")
     if stem == _GET and not _is_received(tokens, place):
         return stem, False
@@ -126,9 +126,9 @@ def _pole_of_word(word: str) -> tuple[str, bool]:
 @functools.cache
 def _poles() -> Mapping[str, tuple[str, bool]]:
     """Return of each stem the one that stands for both poles, and whether it is the other pole."""
-    found: dict[str, tuple[str, bool]] = {}
+    pole_of_stem: dict[str, tuple[str, bool]] = {}
     for line in _POLES.strip().splitlines():
         poles = [[stem_of(word) for word in words.split()] for words in line.split("/")]
         for is_other, stems in enumerate(poles):
-            found |= dict.fromkeys(stems, (poles[0][0], bool(is_other)))
-    return found
+            pole_of_stem |= dict.fromkeys(stems, (poles[0][0], bool(is_other)))
+    return pole_of_stem

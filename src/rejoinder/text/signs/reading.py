@@ -30,31 +30,31 @@ TIMES = "before"  # stands for before and, the other pole, after
 def signs(text: str) -> Mapping[str, Said]:
     """Return what a text says of each of its content words."""
     tokens = tokenize(text)
-    found: dict[str, Said] = {}
+    readings: dict[str, Said] = {}
     if len(tokens) > MOST_WORDS:
-        return found
+        return readings
     is_asked = _is_asked(tokens) and not bare_denials(tokens)
     denied = denied_places(tokens)
     known = had_places(tokens) | denied
     offered = offered_places(tokens) - denied.keys() if is_asked else set()
     excepted = _excepted_place(tokens)
-    for place in range(len(tokens)):
-        if not has_content(tokens, place):
+    for position in range(len(tokens)):
+        if not has_content(tokens, position):
             continue
-        word, is_other = pole_of(tokens, place)
-        sign = known.get(place) or _said_sign(tokens, place)
+        word, is_other = pole_of(tokens, position)
+        sign = known.get(position) or _said_sign(tokens, position)
         if is_asked or (word in QUALITIES and sign is Sign.WISHED):
-            sign = Sign.OFFERED if place in offered else Sign.OPEN
-        if place < excepted and sign is Sign.SO and not is_other and word not in MOVES:
+            sign = Sign.OFFERED if position in offered else Sign.OPEN
+        if position < excepted and sign is Sign.SO and not is_other and word not in MOVES:
             sign = Sign.OPEN
-        is_kept = word in found and (found[word].sign.is_denial or sign is Sign.ABLE)
+        is_kept = word in readings and (readings[word].sign.is_denial or sign is Sign.ABLE)
         if not is_kept:
-            found[word] = Said(sign, is_other)
-    _open_what_is_ended(found)
+            readings[word] = Said(sign, is_other)
+    _open_what_is_ended(readings)
     times = {one for one, other in itertools.pairwise(tokens) if other not in ENDS} & TIME_WORDS
     if len(times) == 1:
-        found[TIMES] = Said(Sign.WISHED, "after" in times)
-    return found
+        readings[TIMES] = Said(Sign.WISHED, "after" in times)
+    return readings
 
 
 def _excepted_place(tokens: list[str]) -> int:
@@ -63,24 +63,24 @@ def _excepted_place(tokens: list[str]) -> int:
     "There is power in the house but not in the cellar" is no opposite of "there is no power".
     """
     pairs = itertools.pairwise(tokens)
-    return next((place for place, pair in enumerate(pairs) if pair == EXCEPTING), 0)
+    return next((position for position, pair in enumerate(pairs) if pair == EXCEPTING), 0)
 
 
-def _said_sign(tokens: list[str], place: int) -> Sign:
+def _said_sign(tokens: list[str], position: int) -> Sign:
     """Return the sign of a word that nothing denies."""
-    if is_so(tokens, place):
+    if is_so(tokens, position):
         return Sign.SO
-    return Sign.ABLE if is_possible(tokens, place) else Sign.WISHED
+    return Sign.ABLE if is_possible(tokens, position) else Sign.WISHED
 
 
-def _open_what_is_ended(found: dict[str, Said]) -> None:
+def _open_what_is_ended(readings: dict[str, Said]) -> None:
     """Say nothing of the other words beside an end: who cancels an order may want it or not."""
-    ends = {word for word, said in found.items() if said.is_other or word in ENDING}
-    if all(found[word].sign is Sign.UNWISHED for word in ends):
+    ends = {word for word, end in readings.items() if end.is_other or word in ENDING}
+    if all(readings[word].sign is Sign.UNWISHED for word in ends):
         return
-    for word, said in found.items():
-        if said.sign in (Sign.WISHED, Sign.HAD) and word not in ends:
-            found[word] = Said(Sign.OPEN)
+    for word, reading in readings.items():
+        if reading.sign in (Sign.WISHED, Sign.HAD) and word not in ends:
+            readings[word] = Said(Sign.OPEN)
 
 
 def _is_asked(tokens: list[str]) -> bool:

@@ -132,28 +132,30 @@ def _fails_not(clause: list[str]) -> bool:
 def _is_well(clause: list[str], stems: list[str]) -> bool:
     """Return whether a clause says that something works, or is as it should be."""
     return any(
-        (stem in _WELL and _has_subject(clause, place)) or _is_state(clause, place)
-        for place, stem in enumerate(stems)
+        (stem in _WELL and _has_subject(clause, position)) or _is_state(clause, position)
+        for position, stem in enumerate(stems)
     )
 
 
-def _has_subject(clause: list[str], place: int) -> bool:
+def _has_subject(clause: list[str], position: int) -> bool:
     """Return whether a thing works: not "I work", nor "now restore it"."""
-    before = clause[place - 1] if place else "now"
-    is_bare = not clause[place].endswith(("s", "ed", "ing"))
+    before = clause[position - 1] if position else "now"
+    is_bare = not clause[position].endswith(("s", "ed", "ing"))
     return before not in _PERSONS and not (is_bare and before in PHRASE)
 
 
-def _is_state(clause: list[str], place: int) -> bool:
+def _is_state(clause: list[str], position: int) -> bool:
     """Return whether a word says how something is: "is clean", not "is back at the start"."""
-    is_elsewhere = not _ELSEWHERE.isdisjoint(clause[place + 1 : place + 2])
-    is_said = not BE.isdisjoint(clause[max(0, place - 2) : place])
-    return clause[place] in _STATES and is_said and not is_elsewhere
+    is_elsewhere = not _ELSEWHERE.isdisjoint(clause[position + 1 : position + 2])
+    is_said = not BE.isdisjoint(clause[max(0, position - 2) : position])
+    return clause[position] in _STATES and is_said and not is_elsewhere
 
 
 def _is_done(clause: list[str], stems: list[str], *, is_marked: bool) -> bool:
     """Return whether a clause says that somebody could do, found or got something."""
-    subject = next((place for place, token in enumerate(clause) if token in SELF), len(clause))
+    subject = next(
+        (position for position, token in enumerate(clause) if token in SELF), len(clause)
+    )
     following = clause[subject + 1 :]
     if any(following[: len(able)] == able for able in _ABLE):
         return True
@@ -161,9 +163,10 @@ def _is_done(clause: list[str], stems: list[str], *, is_marked: bool) -> bool:
         return False
     verbs = _DONE | _ARRIVED if SELF.isdisjoint(clause) else _DONE
     return any(
-        stem in verbs and (not is_marked or _NEW_THING.isdisjoint(clause[place + 1 : place + 2]))
-        for place, stem in enumerate(stems)
-        if place and (clause[place] != stem or not HAVING.isdisjoint(clause[:place]))
+        stem in verbs
+        and (not is_marked or _NEW_THING.isdisjoint(clause[position + 1 : position + 2]))
+        for position, stem in enumerate(stems)
+        if position and (clause[position] != stem or not HAVING.isdisjoint(clause[:position]))
     )
 
 

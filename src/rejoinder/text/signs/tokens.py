@@ -63,10 +63,10 @@ def tokenize(text: str) -> list[str]:
 
 def _with_comma(tokens: list[str]) -> list[str]:
     """Return tokens with the comma that dictation leaves out before "i want"."""
-    for place in range(len(tokens) - 2, 0, -1):
-        is_wish = tokens[place] == "i" and tokens[place + 1] in _WISHING
-        if is_wish and tokens[place - 1].isalpha() and tokens[place - 1] not in _LINKING:
-            tokens.insert(place, ",")
+    for position in range(len(tokens) - 2, 0, -1):
+        is_wish = tokens[position] == "i" and tokens[position + 1] in _WISHING
+        if is_wish and tokens[position - 1].isalpha() and tokens[position - 1] not in _LINKING:
+            tokens.insert(position, ",")
     return tokens
 
 

@@ -133,12 +133,12 @@ def _spare_texts(texts: int, pairs: int) -> int:
     return -texts % (4 * math.ceil(math.sqrt(pairs)))
 
 
-def _with_rows(vectors: Tensor, place: int, count: int) -> Tensor:
+def _with_rows(vectors: Tensor, row: int, count: int) -> Tensor:
     """Return vectors (n, d) with some rows of zeros more, before row number `place`."""
     if not count:
         return vectors
     rows = vectors.new_zeros((count, vectors.shape[1]))
-    return torch.cat([vectors[:place], rows, vectors[place:]])
+    return torch.cat([vectors[:row], rows, vectors[row:]])
 
 
 def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
@@ -247,10 +247,11 @@ def make_step(
     if store.history is not None:
         # Those of the other processes too, since the loss divides by their number; none that
         # belongs to another pair.
-        there = (store.history.counts(rows) > 0) & (earlier == rows)
+        has_earlier = (store.history.counts(rows) > 0) & (earlier == rows)
         present = {
             "history": ContextMask(
-                torch.from_numpy(there[first : first + own]), torch.tensor(float(there.sum()))
+                torch.from_numpy(has_earlier[first : first + own]),
+                torch.tensor(float(has_earlier.sum())),
             )
         }
     if not portion.segments:
@@ -320,11 +321,11 @@ class ChangedHistories:
         changes = self._changes
         drawn = np.random.default_rng([*self._seed, HISTORY_STREAM, *rows.tolist()])
         swap, begin = drawn.random((2, len(rows)))
-        there = self._counts(rows) > 0
+        has_earlier = self._counts(rows) > 0
         earlier = np.where(swap < changes.left_out + changes.swapped, np.roll(rows, 1), rows)
-        if there.any():
-            others = np.resize(rows[there], len(rows))
-            earlier = np.where(~there & (begin < changes.new_subject), others, earlier)
+        if has_earlier.any():
+            others = np.resize(rows[has_earlier], len(rows))
+            earlier = np.where(~has_earlier & (begin < changes.new_subject), others, earlier)
         return np.where(swap < changes.left_out, -1, earlier)
 
 

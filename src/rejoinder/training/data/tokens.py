@@ -110,7 +110,7 @@ class RawExamples:
         pieces = (
             bytes(self.lines[self.offsets[row] : self.offsets[row + 1]]) for row in rows.tolist()
         )
-        return [(each["context"], each["response"]) for each in map(json.loads, pieces)]
+        return [(example["context"], example["response"]) for example in map(json.loads, pieces)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +178,14 @@ def open_store(path: Path) -> TokenStore:
         histories = None
         if SLOTS in columns:
             histories = Histories(columns[HISTORY], columns[SLOTS], columns[SLOTS].offsets[:-1])
-        texts = given = None
+        texts = candidates = None
         if "text_bytes" in manifest:
             lines = _map(path, "texts.jsonl", "u1", manifest["text_bytes"])
             texts = RawExamples(lines, _map(path, "texts.offsets", "<i8", n + 1))
         if CANDIDATES in columns:
-            given = Given(columns[CANDIDATES], _map(path, "candidates.hash", "<i8", n * k), k)
+            candidates = Given(columns[CANDIDATES], _map(path, "candidates.hash", "<i8", n * k), k)
         hashes = _map(path, "response.hash", "<i8", n)
-        return TokenStore(columns[INPUT], columns[RESPONSE], hashes, histories, texts, given)
+        return TokenStore(columns[INPUT], columns[RESPONSE], hashes, histories, texts, candidates)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{path}: not a whole token store ({error}); delete it and run again"
@@ -248,9 +248,9 @@ class Encode:
         slots: list[int] = []
         counts: list[int] = []
         for context in contexts:  # one by one: a million pairs at once keep the collector busy
-            found = self.history.texts(context)
-            counts.append(len(found))
-            for slot, text in found:
+            earlier = self.history.texts(context)
+            counts.append(len(earlier))
+            for slot, text in earlier:
                 slots.append(slot)
                 texts.append(text)
         encoded = self.history.encode(self.tokenizer, texts, self.max_length)
@@ -385,13 +385,13 @@ class _Writer:
         keep = (sides[0][1] > self._marks) & (sides[1][1] > self._marks)
         self.counts["empty"] += int((~keep).sum())
         self.counts["examples"] += int(keep.sum())
-        found = dict(zip(self.tokens, sides, strict=True))
-        for name, (ids, lengths) in found.items():
+        by_name = dict(zip(self.tokens, sides, strict=True))
+        for name, (ids, lengths) in by_name.items():
             kept = keep
             if name == CANDIDATES:
                 kept = self._repeated(keep, len(lengths))
             elif name == HISTORY:
-                kept = np.repeat(keep, found[SLOTS][1])
+                kept = np.repeat(keep, by_name[SLOTS][1])
             self._add_side(name, ids, lengths, kept)
         if raw is not None:
             rows = zip(

@@ -255,8 +255,8 @@ def _groups(module: Any) -> dict[str, list[nn.Parameter]]:
     # a model whose last group is "all the others" counts them too
     theirs = set().union(*training_only.values())
     own = {
-        name: [p for p in each if p not in theirs]
-        for name, each in module.parameter_groups().items()
+        name: [p for p in parameters if p not in theirs]
+        for name, parameters in module.parameter_groups().items()
     }
     return own | training_only
 

@@ -107,7 +107,7 @@ class Data:
     @property
     def shares(self) -> tuple[float, ...]:
         """Return the share of each set in every batch, `train` first."""
-        mixed = [each.share for each in self.mix]
+        mixed = [entry.share for entry in self.mix]
         return (1 - sum(mixed), *mixed)
 
 
@@ -365,8 +365,8 @@ class Quantization:
     gradient overflows."""
 
     def __post_init__(self) -> None:
-        if not self.enabled and (found := non_default_fields(self)):
-            raise ValueError(f"{found[0]} is given, but nothing is quantised; add enabled = true")
+        if not self.enabled and (changed := non_default_fields(self)):
+            raise ValueError(f"{changed[0]} is given, but nothing is quantised; add enabled = true")
 
 
 @section
@@ -446,11 +446,11 @@ def _changed(section: Any, above: str = "") -> Iterator[tuple[str, object]]:
             continue
         several = isinstance(value, tuple) and dataclasses.is_dataclass(next(iter(value), None))
         parts = (
-            [(f"{key}.{number}", each) for number, each in enumerate(value)]
+            [(f"{key}.{number}", item) for number, item in enumerate(value)]
             if several
             else [(key, value)]
         )
-        for place, part in parts:
+        for dotted, part in parts:
             yield from (
-                _changed(part, f"{place}.") if dataclasses.is_dataclass(part) else [(place, part)]
+                _changed(part, f"{dotted}.") if dataclasses.is_dataclass(part) else [(dotted, part)]
             )
