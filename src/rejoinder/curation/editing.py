@@ -79,6 +79,8 @@ class Editor:
         if "title" in fields and "payload" not in fields and old.payload.get("title") == old.title:
             fields["payload"] = {**old.payload, "title": fields["title"]}  # a column of its table
         new = as_candidate(replace(old, **fields))
+        if not new.text.strip():
+            raise InputError("a reply needs a text; retire it instead")
         return self._change("edit", {position: new})
 
     def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> list[Change]:

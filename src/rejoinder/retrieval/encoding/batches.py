@@ -265,17 +265,14 @@ def as_candidate(reply: object) -> Candidate:
     """Return a reply as an index keeps it: plain texts, JSON types, distinct examples as tuples.
 
     Raises:
-        InputError: it is neither a text nor a Candidate, it is blank, or one of its fields is of
-            another type.
+        InputError: it is neither a text nor a Candidate, or one of its fields is of another type.
     """
     if isinstance(reply, str):
-        reply = Candidate(str(reply))  # of a text of NumPy too
+        return Candidate(str(reply))  # of a text of NumPy too
     if not isinstance(reply, Candidate):
         raise InputError(f"a reply is a text or a Candidate; given: {shown(reply)}")
     if not isinstance(reply.text, str):
         raise InputError(f"the text of a reply is {shown(reply.text)}; give a text")
-    if not reply.text.strip():
-        raise InputError("a reply is blank; give it a text, leave it out, or retire it")
     if not isinstance(reply.title, str):
         raise InputError(
             f"the title of {reply.text[:60]!r} is {shown(reply.title)}; give a text, '' for none"
