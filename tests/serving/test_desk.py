@@ -33,6 +33,7 @@ from rejoinder.serving.desk.address import Address, NoteError
 from rejoinder.serving.desk.events import Chatwoot, Generic, note_text
 from rejoinder.serving.desk.index import IndexSearcher
 from rejoinder.serving.desk.signatures import is_signed, sign
+from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
 from tests.stores import place_of
 
@@ -402,6 +403,17 @@ def test_an_event_counts_once_after_many_others_and_after_a_restart(stand_in, tm
                 client.post("/webhook", **signed(event(number, f"Hi {number}")))
             assert client.post("/webhook", **made).json() == {"status": "known"}
     assert first == "known"
+
+
+def test_suggestions_go_on_while_the_database_is_away(tmp_path, monkeypatch, caplog):
+    def fail():
+        raise UnreachableError("the database does not answer")
+
+    index = Index.build(HashEncoder(), ["Hello!"], tmp_path / "index")
+    searcher = IndexSearcher(index)
+    monkeypatch.setattr(index.store, "stamp", fail)
+    assert [reply.text for reply in searcher.find(["Hi!"])] == ["Hello!"]
+    assert "the earlier index goes on answering" in caplog.text
 
 
 def test_conversations_of_many_letters_make_room(monkeypatch):

@@ -316,6 +316,17 @@ class IndexReader(Searcher):
         self._stamp = stamp
         return changed
 
+    def try_refresh(self) -> Exception | None:
+        """Take over what others have changed since; return what kept it from being opened, if any.
+
+        This one stays as it was then, and goes on answering. See `refresh`.
+        """
+        try:
+            self.refresh()
+        except (InputError, OSError) as error:
+            return error
+        return None
+
     def __len__(self) -> int:
         return self._state.present
 
