@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 
 import rejoinder
 from rejoinder.corpora.schema import Candidate
-from rejoinder.errors import InputError
+from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
 from rejoinder.serving.desk import address as desk_address
@@ -178,6 +178,27 @@ def test_what_the_agent_sends_is_feedback_once(stand_in, searcher):
     assert [message["content"] for message in searcher.asked[-1]] == [
         "Where is it?", "Reply 1!", "And more.", "Thanks",
     ]  # fmt: skip
+
+
+def test_feedback_that_could_not_be_recorded_is_recorded_when_it_comes_again(stand_in, searcher, monkeypatch):
+    record = searcher.feedback
+    failures = [BusyError("the log is locked")]
+
+    def record_later(*given):
+        if failures:
+            raise failures.pop()
+        record(*given)
+
+    monkeypatch.setattr(searcher, "feedback", record_later)
+    with receiving(stand_in, searcher) as client:
+        client.post("/webhook", **signed(event(1, "Where is my order?")))
+        stand_in.wait(1)
+        sent = signed(event(2, "first", "outgoing"))
+        client.post("/webhook", **sent)
+        client.post("/webhook", **signed(event(3, "second", "outgoing")))
+        while client.post("/webhook", **sent).json()["status"] == "known":
+            time.sleep(0.01)
+    assert [text for _, _, text, _ in searcher.taken] == ["first"]
 
 
 def test_an_event_that_is_delivered_twice_gives_one_note(stand_in, searcher):
