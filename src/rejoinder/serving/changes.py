@@ -20,8 +20,8 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.outcomes import Outcome
-from rejoinder.curation.tickets import ReusedKeyError, Ticket
-from rejoinder.errors import BusyError, InputError
+from rejoinder.curation.tickets import Ticket
+from rejoinder.errors import BusyError, InputError, NotFoundError
 from rejoinder.serving import edits, requests
 from rejoinder.serving.background import Background
 from rejoinder.serving.files import FileReader
@@ -51,7 +51,6 @@ from rejoinder.serving.worker.jobs import (
     Worker,
 )
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.stores.log_database import LogError
 from rejoinder.stores.store import DeniedError, Store
 
 ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | BodyName
@@ -263,10 +262,7 @@ class Changes:
         """Edit, merge, move or undo; the change is in the log and can be undone."""
         item = _edit(body)
         own = ticket("edit", body)
-        try:
-            change = await self._change(edits.edit, item, own)
-        except InputError as error:
-            return self._not_found(error)
+        change = await self._change(edits.edit, item, own)
         if isinstance(change, dict):  # of a process that has ended
             change = await asyncio.to_thread(edits.change_of, self.store, change)
         return json_answer(_change(change))
@@ -287,8 +283,8 @@ class Changes:
         own = ticket("examples", body)
         try:
             result = await self._change(edits.add_examples, item, own)
-        except InputError as error:
-            return self._not_found(error, "position")
+        except NotFoundError as error:
+            return error_answer(404, self.anonymous(error), "position")
         return json_answer({"added": result["added"]})
 
     async def feedback(self, body: FeedbackRequest) -> Any:
@@ -321,10 +317,7 @@ class Changes:
         own = ticket("feedback", body)
         job = Job(edits.feedback, edits.Asked((index, Outcome(**values)), own))
         store = self.store if index == "first" else self.second
-        try:
-            result, at_once = await self._carry_out(self.feedback_queue, job, store, False)
-        except InputError as error:
-            return self._not_found(error)
+        result, at_once = await self._carry_out(self.feedback_queue, job, store, False)
         if at_once:
             self._unlearned.set()
         return json_answer(result)
@@ -332,10 +325,7 @@ class Changes:
     async def delete(self, position: requests.Position) -> Any:
         """Delete a candidate; the positions of the others stay as they are."""
         own = ticket("delete", position)
-        try:
-            await self._change(edits.delete, position, own)
-        except InputError as error:
-            return self._not_found(error)
+        await self._change(edits.delete, position, own)
         return json_answer({"deleted": 1})
 
     async def _add(self, work: Work, new: Sequence[Candidate], own: Ticket) -> dict[str, Any]:
@@ -364,12 +354,6 @@ class Changes:
         if beside:
             raised(result[0])
         return result
-
-    def _not_found(self, error: InputError, parameter: str | None = None) -> Any:
-        """Answer a request that names what is not there; raise what has other reasons."""
-        if isinstance(error, (BusyError, DeniedError, LogError, ReusedKeyError)):
-            raise error
-        return error_answer(404, self.anonymous(error), parameter)
 
     async def _learn(self) -> None:
         """Learn from feedback that has come, and then pause for as long as that took."""

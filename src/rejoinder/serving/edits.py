@@ -20,7 +20,7 @@ from rejoinder.curation.learning import learn_chosen
 from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.shared_answers import RecentAnswer
 from rejoinder.curation.tickets import ReusedKeyError, Ticket, recall, remember
-from rejoinder.errors import BusyError, InputError, RejoinderError
+from rejoinder.errors import BusyError, InputError, NotFoundError, RejoinderError
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.stores.log_database import LogError
@@ -100,7 +100,7 @@ def delete(answers: Answers, requests: list[Asked]) -> list[Result]:
             first.setdefault(asked.item, asked.ticket)
         made = Editor(index, answers.log, list(first.values())).retire(list(first))
         results = dict(zip(first.values(), map(_result, made), strict=True))
-        gone = InputError("the reply was deleted before")
+        gone = NotFoundError("the reply was deleted before")
         return [results.get(asked.ticket, gone) for asked in new]
 
     return answers.change(
