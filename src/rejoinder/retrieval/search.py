@@ -70,7 +70,8 @@ class Searchable:
                 field of `where`.
             TypeError: there is no such option.
         """
-        given = SearchOptions(k=k, minimum_score=minimum_score, rerank=self.rerank, **options)
+        options.setdefault("rerank", self.rerank)
+        given = SearchOptions(k=k, minimum_score=minimum_score, **options)
         return self.find(contexts, given)
 
     def reply(
