@@ -310,6 +310,11 @@ def test_proxies_of_the_environment_are_not_asked(stand_in, monkeypatch):
         "http://",
         "http://a:b@desk",
         "http://d?x=1",
+        "http://desk/a b",
+        "http://a desk",
+        f"http://{64 * 'a'}",
+        "http://desk/\u00e4",
+        "http://desk/\x7f",
     ],
 )
 def test_addresses_are_checked(url):

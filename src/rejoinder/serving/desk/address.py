@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import socket
 import threading
 import time
@@ -17,6 +18,8 @@ SECONDS = 10.0  # for a note: all attempts, each from the connection to the last
 PAUSES = (0.5, 2.0)  # seconds before each further attempt
 
 ANSWER_BYTES = 64 << 10
+
+_BLANK = re.compile(r"[\x00-\x20\x7f]")
 
 _AGAIN = frozenset((429, 502, 503, 504))
 
@@ -37,7 +40,8 @@ class Address:
         try:
             parts = urllib.parse.urlsplit(self.url)
             usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:  # its port or its IPv6 address is none
+            str(parts.hostname).encode("idna")
+        except ValueError:  # its port, its IPv6 address or its name is none
             usable = False
         if not usable or parts.username:
             raise InputError(
@@ -45,6 +49,10 @@ class Address:
             )
         if parts.query or parts.fragment:
             raise InputError(f"{url!r}: leave out what follows ? or #")
+        if _BLANK.search(url) or not parts.path.isascii():
+            raise InputError(
+                f"{url!r} has a blank, or a letter in its path that is not ASCII; write it as %20"
+            )
         self._parts = parts
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
