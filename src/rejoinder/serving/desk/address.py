@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import re
 import socket
 import threading
 import time
@@ -18,8 +17,6 @@ SECONDS = 10.0  # for a note: all attempts, each from the connection to the last
 PAUSES = (0.5, 2.0)  # seconds before each further attempt
 
 ANSWER_BYTES = 64 << 10
-
-_BLANK = re.compile(r"[\x00-\x20\x7f]")
 
 _AGAIN = frozenset((429, 502, 503, 504))
 
@@ -49,7 +46,7 @@ class Address:
             )
         if parts.query or parts.fragment:
             raise InputError(f"{url!r}: leave out what follows ? or #")
-        if _BLANK.search(url) or not parts.path.isascii():
+        if " " in url or not url.isprintable() or not parts.path.isascii():
             raise InputError(
                 f"{url!r} has a blank, or a letter in its path that is not ASCII; write it as %20"
             )
