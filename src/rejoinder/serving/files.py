@@ -108,12 +108,13 @@ async def _run(path: Path, name: str) -> dict[str, Any]:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    if process.returncode == _OUT_OF_MEMORY or -process.returncode in _ENDED_BY_LIMITS:
+    code = process.returncode or 0
+    if code == _OUT_OF_MEMORY or -code in _ENDED_BY_LIMITS:
         raise _exceeded(name)
     try:
         answer: dict[str, Any] = msgspec.json.decode(output)
     except msgspec.DecodeError:
-        answer = {"failure": {"code": process.returncode}}
+        answer = {"failure": {"code": code}}
     if "failure" in answer:
         logger.error("the reader of a file failed", extra={"fields": answer["failure"]})
         raise InputError(

@@ -1,7 +1,7 @@
 """A queue whose jobs are computed in batches.
 
 A job waits in a queue on the event loop, which needs no lock. One thread takes what waits as a
-batch, at once. Only after a batch of several jobs does it wait 2 ms before it takes the next one, so
+batch, at once. Only after a batch of several jobs it waits 2 ms before it takes the next one, so
 that the next requests of those clients share it.
 """
 
