@@ -317,8 +317,8 @@ class Changes:
         own = ticket("feedback", body)
         job = Job(edits.feedback, edits.Asked((index, Outcome(**values)), own))
         store = self.store if index == "first" else self.second
-        result, at_once = await self._carry_out(self.feedback_queue, job, store, False)
-        if at_once:
+        result = await self._carry_out(self.feedback_queue, job, store)
+        if result.pop("at_once", False):
             self._unlearned.set()
         return json_answer(result)
 
@@ -330,30 +330,27 @@ class Changes:
 
     async def _add(self, work: Work, new: Sequence[Candidate], own: Ticket) -> dict[str, Any]:
         job = Job(work, edits.Asked(new, own), size=len(new))
-        result, is_fragmented = await self._carry_out(self.queue, job, self.store, False)
-        self._compact_if(is_fragmented)
-        return raised(result)
+        result: dict[str, Any] = await self._carry_out(self.queue, job, self.store)
+        self._compact_if(result.get("is_fragmented", False))
+        return result
 
     async def _change(self, work: Work, item: Any, own: Ticket) -> Any:
         return await self._carry_out(self.queue, Job(work, edits.Asked(item, own)), self.store)
 
-    async def _carry_out(self, queue: Batcher, job: Job, store: Store | None, *beside: bool) -> Any:
+    async def _carry_out(self, queue: Batcher, job: Job, store: Store | None) -> Any:
         """Return the result of a job that changes something, once it is known what it has changed.
 
-        If the computing process ends meanwhile, the log says so; the result is as of `edits` then,
-        with what stands `beside` it.
+        If the computing process ends meanwhile, the log says so: the result is an `edits.Result`
+        without flags then.
         """
         try:
-            result = await queue.submit(job, finish=True)
+            return await queue.submit(job, finish=True)
         except EndedError:
             assert store is not None
             found = await asyncio.to_thread(edits.find_result, store, job.item.ticket)
             if found is None:
                 raise
-            result = (found, *beside) if beside else found
-        if beside:
-            raised(result[0])
-        return result
+            return found
 
     async def _learn(self) -> None:
         """Learn from feedback that has come, and then pause for as long as that took."""
@@ -388,13 +385,6 @@ class Changes:
             return  # the next addition asks for it again
         except FAILURES as error:
             logger.warning("the index was not compacted", extra={"fields": {"reason": str(error)}})
-
-
-def raised(result: dict[str, Any] | Exception) -> dict[str, Any]:
-    """Return a result that is not an exception; raise one that is."""
-    if isinstance(result, Exception):
-        raise result
-    return result
 
 
 def ticket(kind: str, asked: BaseModel | int) -> Ticket:
