@@ -160,8 +160,15 @@ def check_number(
     The error says what is needed.
     """
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
+    if not number or not _is_finite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
         raise InputError(f"{name} is {shown(value)}; {need}")
+
+
+def _is_finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def check_minimum(value: object) -> None:

@@ -24,6 +24,10 @@ class InputError(RejoinderError):
     """
 
 
+class NotFoundError(InputError):
+    """There is no such reply, example or change."""
+
+
 class BusyError(InputError):
     """Another process or thread changes, or has just changed, what was to be changed.
 

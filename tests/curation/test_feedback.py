@@ -1,5 +1,6 @@
 """The log of an index's use: what is written, what is kept of it, and that nothing acknowledged is lost."""
 
+import errno
 import itertools
 import os
 import random
@@ -377,3 +378,13 @@ def test_entries_are_acknowledged_even_if_another_writer_keeps_the_old_ones(log,
     assert log.append([entry(1)]) == [2]
     other.execute("ROLLBACK")
     other.close()
+
+
+def test_entries_are_acknowledged_even_if_the_old_ones_cannot_be_deleted(log, monkeypatch, caplog):
+    def fail():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(log, "tidy", fail)
+    assert log.append([entry(1)]) == [1]
+    assert len(log) == 1
+    assert "No space left" in caplog.text

@@ -55,6 +55,16 @@ def test_a_score_is_the_weighted_mean_of_the_parts(parts, tmp_path):
     assert "joined" in repr(joined)
 
 
+def test_encoders_that_are_made_of_a_loaded_model_are_pickled_too(parts, tmp_path):
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.3, 0.1))
+    joined = rejoinder.load(tmp_path / "joined")
+    for made in (joined.with_cache(), joined.with_recent()):
+        again = pickle.loads(pickle.dumps(made))
+        np.testing.assert_array_equal(again.encode_contexts(CONTEXTS), made.encode_contexts(CONTEXTS))
+    with pytest.raises(InputError, match="save this one and load it"):
+        pickle.dumps(joined.with_share(0.5))
+
+
 def test_an_opening_gives_the_second_part_a_share_of_its_own(parts, tmp_path):
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.3, 0.1))
     joined, usual = rejoinder.load(tmp_path / "joined"), JoinedEncoder(*parts, 0.3)
@@ -89,6 +99,9 @@ def test_the_newest_message_alone_is_an_opening(tmp_path):
     )
     np.testing.assert_array_equal(alone[:, parts[0].size :], 0)
     assert joined.by("history").encode_contexts(CONTEXTS)[0, parts[0].size :].any()
+    persistence.save_joined(tmp_path / "joined", joined)
+    loaded = rejoinder.load(tmp_path / "joined").by("input")
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded)).encode_contexts(CONTEXTS), alone)
 
 
 def test_an_index_over_a_joined_model_opens_by_itself(parts, tmp_path):

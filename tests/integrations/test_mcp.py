@@ -13,6 +13,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
+from rejoinder.stores.store import UnreachableError
 from tests.logs import log_of
 from tests.stores import place_of
 
@@ -167,6 +168,28 @@ def test_texts_have_bounds_and_a_disk_that_refuses_is_named(tmp_path, monkeypatc
     assert "the log cannot be written: Read-only file system" in refused.content[0].text
     assert str(tmp_path) not in refused.content[0].text
     assert not log_of(opened).database.path.exists()
+
+
+def test_an_index_that_cannot_be_opened_again_goes_on_answering(tmp_path, monkeypatch):
+    def fail():
+        raise UnreachableError("the database does not answer")
+
+    opened = Index.build(rejoinder.load("convert-small"), REPLIES, tmp_path / "index")
+    monkeypatch.setattr(opened.store, "stamp", fail)
+
+    async def ask():
+        async with Client(make_server(opened)) as client:
+            found = await client.call_tool("search_replies", {"query": "refund", "count": 1})
+            given = {"messages": ["When is my money back?"], "offered": [2], "chosen": 2}
+            taken = await client.call_tool("give_feedback", given)
+            monkeypatch.setattr(FeedbackLog, "append", lambda *_: fail())
+            return found, taken, await client.call_tool("give_feedback", given)
+
+    found, taken, refused = asyncio.run(ask())
+    assert found.structured_content["replies"][0]["title"] == "refund"
+    assert taken.structured_content == {"id": 1, "chosen": 2}
+    assert refused.is_error
+    assert refused.content[0].text.endswith("the database does not answer")
 
 
 def test_unknown_arguments_and_blank_messages_are_refused_and_the_server_says_its_version(index):

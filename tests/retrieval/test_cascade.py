@@ -53,6 +53,14 @@ def test_equal_scores_keep_the_order_of_the_first_search(index):
     assert [reply.position for reply in Cascade(index, Same()).search([["a fish"]], k=5)[0]] == first
 
 
+def test_rerank_is_an_option_of_a_search_too(index):
+    slow = ByLength()
+    [found] = Cascade(index, slow, rerank=3).search([["a cat"]], k=2, rerank=5)
+    assert (len(slow.asked[0]), found[0].text) == (5, max(TEXTS, key=len))
+    with pytest.raises(InputError, match="an index alone has no slow ranker"):
+        index.search([["a cat"]], k=1, rerank=2)
+
+
 def test_nothing_to_rank(tmp_path, encoder):
     empty = Index.build(encoder, [], tmp_path / "empty")
     assert Cascade(empty, ByLength()).search([["hello"]], k=3) == [[]]

@@ -175,6 +175,7 @@ def test_a_reader_refreshes_by_opening_only_what_is_new(index, encoder, monkeypa
     Index.build(HashEncoder("other"), ["theirs"], index.store, overwrite=True)
     with pytest.raises(InputError, match="but hash-model has"):
         reader.refresh()
+    assert "but hash-model has" in str(reader.try_refresh())
     assert len(reader) == 13  # what it had is still open
 
 

@@ -48,6 +48,11 @@ def test_a_search_refuses_what_is_no_number(index, name, value):
         refused(name, lambda: cascade.search([["reply 3"]], **{name: value}))
 
 
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_search_refuses_what_no_float_holds(index, name):
+    refused(name, lambda: index.search([["reply 3"]], **{name: 10**400}))
+
+
 @pytest.mark.parametrize("value", NO_COUNTS)
 def test_counts_of_an_index_are_counts(index, value, tmp_path):
     refused("batch", lambda: Index.build(HashEncoder(), TEXTS, tmp_path / "index", batch=value))

@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 
 import rejoinder
 from rejoinder.corpora.schema import Candidate
-from rejoinder.errors import InputError
+from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
 from rejoinder.serving.desk import address as desk_address
@@ -33,6 +33,7 @@ from rejoinder.serving.desk.address import Address, NoteError
 from rejoinder.serving.desk.events import Chatwoot, Generic, note_text
 from rejoinder.serving.desk.index import IndexSearcher
 from rejoinder.serving.desk.signatures import is_signed, sign
+from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
 from tests.stores import place_of
 
@@ -179,6 +180,27 @@ def test_what_the_agent_sends_is_feedback_once(stand_in, searcher):
     ]  # fmt: skip
 
 
+def test_feedback_that_could_not_be_recorded_is_recorded_when_it_comes_again(stand_in, searcher, monkeypatch):
+    record = searcher.feedback
+    failures = [BusyError("the log is locked")]
+
+    def record_later(*given):
+        if failures:
+            raise failures.pop()
+        record(*given)
+
+    monkeypatch.setattr(searcher, "feedback", record_later)
+    with receiving(stand_in, searcher) as client:
+        client.post("/webhook", **signed(event(1, "Where is my order?")))
+        stand_in.wait(1)
+        sent = signed(event(2, "first", "outgoing"))
+        client.post("/webhook", **sent)
+        client.post("/webhook", **signed(event(3, "second", "outgoing")))
+        while client.post("/webhook", **sent).json()["status"] == "known":
+            time.sleep(0.01)
+    assert [text for _, _, text, _ in searcher.taken] == ["first"]
+
+
 def test_an_event_that_is_delivered_twice_gives_one_note(stand_in, searcher):
     with receiving(stand_in, searcher) as client:
         answers = [
@@ -288,6 +310,11 @@ def test_proxies_of_the_environment_are_not_asked(stand_in, monkeypatch):
         "http://",
         "http://a:b@desk",
         "http://d?x=1",
+        "http://desk/a b",
+        "http://a desk",
+        f"http://{64 * 'a'}",
+        "http://desk/\u00e4",
+        "http://desk/\x7f",
     ],
 )
 def test_addresses_are_checked(url):
@@ -402,6 +429,17 @@ def test_an_event_counts_once_after_many_others_and_after_a_restart(stand_in, tm
                 client.post("/webhook", **signed(event(number, f"Hi {number}")))
             assert client.post("/webhook", **made).json() == {"status": "known"}
     assert first == "known"
+
+
+def test_suggestions_go_on_while_the_database_is_away(tmp_path, monkeypatch, caplog):
+    def fail():
+        raise UnreachableError("the database does not answer")
+
+    index = Index.build(HashEncoder(), ["Hello!"], tmp_path / "index")
+    searcher = IndexSearcher(index)
+    monkeypatch.setattr(index.store, "stamp", fail)
+    assert [reply.text for reply in searcher.find(["Hi!"])] == ["Hello!"]
+    assert "the earlier index goes on answering" in caplog.text
 
 
 def test_conversations_of_many_letters_make_room(monkeypatch):

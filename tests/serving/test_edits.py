@@ -69,14 +69,25 @@ def test_additions_and_deletions_are_changes_too(client, sources):
         ({"replace": {"position": 1, "text": " "}}, 422, "text"),
         ({"replace": {"position": 1, "txt": "x"}}, 422, "txt"),
         ({"replace": {"position": 1, "examples": [[{"role": "system", "content": "x"}]]}}, 400, "no message"),
-        ({"merge": {"position": 1, "other": 1}}, 404, "with itself"),
+        ({"merge": {"position": 1, "other": 1}}, 400, "with itself"),
+        ({"merge": {"position": 1, "other": 99}}, 404, "no reply 99"),
         ({"move": {"example": "x", "position": 1, "to": 2}}, 404, "no such example"),
+        ({"move": {"example": "x", "position": 1, "to": 1}}, 400, "name two replies"),
     ],
 )
 def test_wrong_edits_are_told_what_was_wrong(client, sources, body, status, said):
     answer = client().post("/v1/edits", json=body)
     assert (answer.status_code, said in answer.json()["error"]["message"]) == (status, True), answer.text
     assert replies(sources)[1].text == TEXTS[1]
+
+
+def test_a_change_that_cannot_be_undone_is_not_told_as_missing(client):
+    server = client()
+    for text in ("zebra", "lion"):
+        edit(server, replace={"position": 3, "text": text})
+    for undone, status, said in ((1, 400, "has changed since"), (2, 200, ""), (2, 400, "undone already")):
+        answer = server.post("/v1/edits", json={"undo": undone})
+        assert (answer.status_code, said in answer.text) == (status, True), answer.text
 
 
 def test_editing_and_reading_the_log_want_the_write_key(client):

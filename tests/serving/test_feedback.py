@@ -4,6 +4,7 @@ import asyncio
 import errno
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 
@@ -199,6 +200,21 @@ def test_workers_read_each_others_answers_and_old_rings_go(tmp_path):
     third = RecentAnswers(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
     assert third.get("ffffffff" + name[8:]) is None
+
+
+def test_workers_that_start_at_once_delete_the_same_old_rings(tmp_path, monkeypatch):
+    for _ in range(3):
+        RecentAnswers(tmp_path)
+    glob = Path.glob
+
+    def beside_another(folder, pattern):
+        paths = sorted(glob(folder, pattern))
+        paths[0].unlink()
+        return paths
+
+    monkeypatch.setattr(Path, "glob", beside_another)
+    RecentAnswers(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_large_conversations_displace_no_small_ones():

@@ -79,6 +79,26 @@ def test_a_reading_that_takes_too_long_is_ended(monkeypatch):
     assert children() <= before
 
 
+READ = "import sys; sys.path[:] = {path!r}; from rejoinder.serving import files; files._read = lambda _: %s; files.main()"
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (READ % "(_ for _ in ()).throw(MemoryError)", "takes more than"),
+        ("import os; os.kill(os.getpid(), 9)  # {path}", "takes more than"),
+        (READ % "1 / 0", "an internal error"),
+        ("raise SystemExit(1)  # {path}", "an internal error"),
+    ],
+)
+def test_only_what_exceeds_the_limits_is_told_so(monkeypatch, caplog, start, said):
+    monkeypatch.setattr(files, "_START", start)
+    with pytest.raises(InputError, match=said):
+        read("a.txt", "hello")
+    is_logged = "the reader of a file failed" in caplog.text
+    assert is_logged == (said == "an internal error")
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_a_reading_ends_with_the_request_that_waits_for_it(monkeypatch):
     monkeypatch.setattr(files, "_START", "import time; time.sleep(60)  # {path}")

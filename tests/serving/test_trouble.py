@@ -251,6 +251,28 @@ def test_a_store_that_hangs_holds_up_neither_probes_nor_metrics(answers, monkeyp
     assert hung == [(200, "it only searches: the index takes long to answer")] * 3
 
 
+def test_an_answer_that_came_late_is_not_told_as_a_new_one(monkeypatch):
+    monkeypatch.setattr(latest, "MOMENT", 0.05)
+    asked = []
+
+    async def run():
+        goes_on = asyncio.Event()
+
+        async def ask():
+            asked.append(len(asked))
+            await goes_on.wait()
+            return asked[-1]
+
+        known = latest.Latest(ask, None)
+        assert not await known.refresh()
+        goes_on.set()
+        await asyncio.sleep(0)
+        assert await known.refresh()
+        return known.value
+
+    assert asyncio.run(run()) == 1
+
+
 def test_metrics_are_told_where_the_index_cannot_be_asked(client, answers, monkeypatch):
     server = client()
     monkeypatch.setattr(answers, "_latest", fail(UnreachableError("it does not answer")))

@@ -12,7 +12,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change, ChangeKind, ChangeRow, Journal, State, find_change
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.tickets import Ticket
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, NotFoundError
 from rejoinder.retrieval.encoding.batches import as_candidate, as_candidates, as_examples
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.turns import clean_context
@@ -118,11 +118,13 @@ class Editor:
 
     def move(self, example: Sequence[str], position: int, to: int) -> Change:
         """Let an example of a reply be one of another reply."""
+        if position == to:
+            raise InputError(f"an example of reply {position} cannot move to it; name two replies")
         own = tuple(example)
         source = self.index.candidate(position)
         target = self.index.candidate(to)
-        if position == to or own not in (*source.examples, *source.learned):
-            raise InputError(
+        if own not in (*source.examples, *source.learned):
+            raise NotFoundError(
                 f"reply {position} has no such example to move to reply {to}; "
                 "`GET /v1/candidates` shows them"
             )
@@ -148,7 +150,7 @@ class Editor:
         """
         change = find_change(self._log.database, number, token=self.index.manifest.change)
         if change is None:
-            raise InputError(
+            raise NotFoundError(
                 f"there is no change {number} in the log; changes are kept for a while"
             )
         if not change.after:

@@ -9,7 +9,6 @@ the last moments.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import itertools
@@ -27,7 +26,7 @@ from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import rewrite_states
 from rejoinder.curation.tickets import KEPT, Ticket, remember
-from rejoinder.errors import BusyError
+from rejoinder.errors import BusyError, RejoinderError
 from rejoinder.retrieval.turns import clean_context
 from rejoinder.settings import Count, quick_section, validate
 from rejoinder.stores.address import store_of
@@ -123,9 +122,17 @@ class FeedbackLog:
             ids = self._append(entries, tickets, chosen)
         self._until_tidied -= len(entries)
         if self._until_tidied <= 0 or time.monotonic() > self._tidied_at + _TIDIED_AFTER:
-            with contextlib.suppress(BusyError):  # the entries are written: the next ones tidy
-                self.tidy()
+            self._try_to_tidy()
         return ids
+
+    def _try_to_tidy(self) -> None:
+        """Delete what is too old; a failure is logged, since the new entries are written."""
+        try:
+            self.tidy()
+        except BusyError:
+            pass
+        except (RejoinderError, OSError) as error:
+            _logger.warning("%s: old entries were not deleted: %s", self.database.shown, error)
 
     def _append(
         self,

@@ -15,7 +15,7 @@ from rejoinder.corpora.keys import text_key
 from rejoinder.curation.feedback import Entry, FeedbackLog
 from rejoinder.curation.matching import NEWEST, ReplyMatcher
 from rejoinder.curation.tickets import Ticket
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, NotFoundError
 from rejoinder.retrieval.reader import IndexReader
 from rejoinder.stores.segments import value_texts
 
@@ -105,7 +105,7 @@ class _KnownReplies:
         if not isinstance(name, str):
             return name
         if name not in self._by_id:
-            raise InputError(
+            raise NotFoundError(
                 f"no reply of {self.index.store} has the id {name[:60]!r}; name a reply by its "
                 "position, a number, or by the field id of its payload, a text"
             )

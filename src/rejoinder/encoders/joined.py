@@ -9,7 +9,7 @@ vector are weighted so, and it is of unit length again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NoReturn, Self
 
@@ -104,7 +104,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
                 "only a model that `rejoinder.load` opened can be pickled;"
                 " save this one and load it"
             )
-        return self.reopen, ()
+        return _reopened, (self.reopen, self._part)
 
     def facts(self) -> Mapping[str, object]:
         """Return what the model is shown by."""
@@ -275,9 +275,16 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
             self.config.opening_share,
             name=self.name,
             fingerprint=self.fingerprint,
+            reopen=self.reopen,
         )
         other._part = self._part
         return other
+
+
+def _reopened(reopen: Callable[[], JoinedEncoder], part: ContextPart) -> JoinedEncoder:
+    """Return an encoder that was pickled; its caches are empty."""
+    encoder = reopen()
+    return encoder if part == "all" else encoder.by(part)
 
 
 def refuse(*_: object, name: str = "MODEL", **__: object) -> NoReturn:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -15,7 +16,7 @@ from rejoinder import __version__
 from rejoinder.conversations import Conversation
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Recorder
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE, Silence
 from rejoinder.retrieval.replies import Reply
@@ -30,6 +31,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+_logger = logging.getLogger(__name__)
 _SOURCE = "mcp"  # source of feedback
 _WORDS = 0.05  # weight of BM25 in a search for replies by their text
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -184,12 +186,18 @@ def _spoken(messages: list[str]) -> list[str]:
     return [message for message in messages if message.strip()]
 
 
+def _refresh(index: Index) -> None:
+    failure = index.try_refresh()
+    if failure is not None:
+        _logger.warning("the earlier index goes on answering: %s", failure)
+
+
 def _search(index: Index, messages: Conversation, count: int, **options: Any) -> list[Reply]:
-    """Return the best replies of an index as it is on disk now."""
+    """Return the best replies of an index as it is now, or was when it could last be opened."""
+    _refresh(index)
     try:
-        index.refresh()
         return index.search([messages], count, **options)[0]
-    except InputError as error:
+    except RejoinderError as error:
         raise ToolError(str(error)) from None
 
 
@@ -201,10 +209,10 @@ def _recorded(
     chosen: int | None,
     text: str | None,
 ) -> _Recorded:
+    _refresh(index)
     try:
-        index.refresh()
         recorded = recorder.feedback(messages, offered, chosen=chosen, text=text, source=_SOURCE)
-    except InputError as error:
+    except RejoinderError as error:
         raise ToolError(str(error)) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__

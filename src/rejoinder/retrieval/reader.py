@@ -19,7 +19,7 @@ from rejoinder.conversations import check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.words.word_index import Postings, WordIndex
-from rejoinder.errors import InputError, shown
+from rejoinder.errors import InputError, NotFoundError, shown
 from rejoinder.retrieval.encoding.density import Density, read_density
 from rejoinder.retrieval.encoding.scoring import read_head
 from rejoinder.retrieval.index_speller import IndexSpeller
@@ -316,6 +316,17 @@ class IndexReader(Searcher):
         self._stamp = stamp
         return changed
 
+    def try_refresh(self) -> Exception | None:
+        """Take over what others have changed since; return what kept it from being opened, if any.
+
+        This one stays as it was then, and goes on answering. See `refresh`.
+        """
+        try:
+            self.refresh()
+        except (InputError, OSError) as error:
+            return error
+        return None
+
     def __len__(self) -> int:
         return self._state.present
 
@@ -465,14 +476,14 @@ class IndexReader(Searcher):
             check_count("a position", position, 0)
             if position >= manifest.end:
                 last = manifest.end - 1
-                raise InputError(
+                raise NotFoundError(
                     f"{self.store} has no reply {position}; its positions go from 0 to {last}"
                 )
         return known
 
     def _refuse_gone(self, positions: Positions, manifest: Manifest) -> None:
         if len(gone := positions[are_in(positions, manifest.gone)]):
-            raise InputError(f"reply {gone[0]} of {self.store} was deleted before")
+            raise NotFoundError(f"reply {gone[0]} of {self.store} was deleted before")
 
 
 def _row(state: IndexState, position: int, *, responses: bool) -> FloatArray:

@@ -70,9 +70,8 @@ class Searchable:
                 field of `where`.
             TypeError: there is no such option.
         """
-        search_options = SearchOptions(
-            k=k, minimum_score=minimum_score, rerank=self.rerank, **options
-        )
+        options.setdefault("rerank", self.rerank)
+        search_options = SearchOptions(k=k, minimum_score=minimum_score, **options)
         return self.find(contexts, search_options)
 
     def reply(

@@ -20,7 +20,7 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.curation.tickets import ReusedKeyError
-from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
+from rejoinder.errors import BusyError, InputError, MissingExtraError, NotFoundError, RejoinderError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import requests, responses
 from rejoinder.serving.background import Background
@@ -437,6 +437,8 @@ class Api:
             status = 503
         elif isinstance(error, DeniedError):
             status = 403
+        elif isinstance(error, NotFoundError):
+            status = 404
         elif isinstance(error, OSError):
             return _disk_answer(error)
         elif isinstance(error, ReusedKeyError):

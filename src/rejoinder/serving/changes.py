@@ -20,8 +20,8 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.outcomes import Outcome
-from rejoinder.curation.tickets import ReusedKeyError, Ticket
-from rejoinder.errors import BusyError, InputError
+from rejoinder.curation.tickets import Ticket
+from rejoinder.errors import BusyError, InputError, NotFoundError
 from rejoinder.serving import edits, requests
 from rejoinder.serving.background import Background
 from rejoinder.serving.files import FileReader
@@ -51,7 +51,6 @@ from rejoinder.serving.worker.jobs import (
     Worker,
 )
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.stores.log_database import LogError
 from rejoinder.stores.store import DeniedError, Store
 
 ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | BodyName
@@ -263,10 +262,7 @@ class Changes:
         """Edit, merge, move or undo; the change is in the log and can be undone."""
         item = _edit(body)
         own = ticket("edit", body)
-        try:
-            change = await self._change(edits.edit, item, own)
-        except InputError as error:
-            return self._not_found(error)
+        change = await self._change(edits.edit, item, own)
         if isinstance(change, dict):  # of a process that has ended
             change = await asyncio.to_thread(edits.change_of, self.store, change)
         return json_answer(_change(change))
@@ -287,8 +283,8 @@ class Changes:
         own = ticket("examples", body)
         try:
             result = await self._change(edits.add_examples, item, own)
-        except InputError as error:
-            return self._not_found(error, "position")
+        except NotFoundError as error:
+            return error_answer(404, self.anonymous(error), "position")
         return json_answer({"added": result["added"]})
 
     async def feedback(self, body: FeedbackRequest) -> Any:
@@ -321,55 +317,40 @@ class Changes:
         own = ticket("feedback", body)
         job = Job(edits.feedback, edits.Asked((index, Outcome(**values)), own))
         store = self.store if index == "first" else self.second
-        try:
-            result, at_once = await self._carry_out(self.feedback_queue, job, store, False)
-        except InputError as error:
-            return self._not_found(error)
-        if at_once:
+        result = await self._carry_out(self.feedback_queue, job, store)
+        if result.pop("at_once", False):
             self._unlearned.set()
         return json_answer(result)
 
     async def delete(self, position: requests.Position) -> Any:
         """Delete a candidate; the positions of the others stay as they are."""
         own = ticket("delete", position)
-        try:
-            await self._change(edits.delete, position, own)
-        except InputError as error:
-            return self._not_found(error)
+        await self._change(edits.delete, position, own)
         return json_answer({"deleted": 1})
 
     async def _add(self, work: Work, new: Sequence[Candidate], own: Ticket) -> dict[str, Any]:
         job = Job(work, edits.Asked(new, own), size=len(new))
-        result, is_fragmented = await self._carry_out(self.queue, job, self.store, False)
-        self._compact_if(is_fragmented)
-        return raised(result)
+        result: dict[str, Any] = await self._carry_out(self.queue, job, self.store)
+        self._compact_if(result.get("is_fragmented", False))
+        return result
 
     async def _change(self, work: Work, item: Any, own: Ticket) -> Any:
         return await self._carry_out(self.queue, Job(work, edits.Asked(item, own)), self.store)
 
-    async def _carry_out(self, queue: Batcher, job: Job, store: Store | None, *beside: bool) -> Any:
+    async def _carry_out(self, queue: Batcher, job: Job, store: Store | None) -> Any:
         """Return the result of a job that changes something, once it is known what it has changed.
 
-        If the computing process ends meanwhile, the log says so; the result is as of `edits` then,
-        with what stands `beside` it.
+        If the computing process ends meanwhile, the log says so: the result is an `edits.Result`
+        without flags then.
         """
         try:
-            result = await queue.submit(job, finish=True)
+            return await queue.submit(job, finish=True)
         except EndedError:
             assert store is not None
             found = await asyncio.to_thread(edits.find_result, store, job.item.ticket)
             if found is None:
                 raise
-            result = (found, *beside) if beside else found
-        if beside:
-            raised(result[0])
-        return result
-
-    def _not_found(self, error: InputError, parameter: str | None = None) -> Any:
-        """Answer a request that names what is not there; raise what has other reasons."""
-        if isinstance(error, (BusyError, DeniedError, LogError, ReusedKeyError)):
-            raise error
-        return error_answer(404, self.anonymous(error), parameter)
+            return found
 
     async def _learn(self) -> None:
         """Learn from feedback that has come, and then pause for as long as that took."""
@@ -404,13 +385,6 @@ class Changes:
             return  # the next addition asks for it again
         except FAILURES as error:
             logger.warning("the index was not compacted", extra={"fields": {"reason": str(error)}})
-
-
-def raised(result: dict[str, Any] | Exception) -> dict[str, Any]:
-    """Return a result that is not an exception; raise one that is."""
-    if isinstance(result, Exception):
-        raise result
-    return result
 
 
 def ticket(kind: str, asked: BaseModel | int) -> Ticket:

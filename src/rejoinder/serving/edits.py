@@ -20,7 +20,7 @@ from rejoinder.curation.learning import learn_chosen
 from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.shared_answers import RecentAnswer
 from rejoinder.curation.tickets import ReusedKeyError, Ticket, recall, remember
-from rejoinder.errors import BusyError, InputError, RejoinderError
+from rejoinder.errors import BusyError, InputError, NotFoundError, RejoinderError
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.stores.log_database import LogError
@@ -48,21 +48,21 @@ class Edit(NamedTuple):
     values: dict[str, Any]
 
 
-def add(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
+def add(answers: Answers, requests: list[Asked]) -> list[Result]:
     """Add the candidates of several requests at once.
 
-    Return of each its result, and whether to compact the index.
+    `is_fragmented` of a result says whether to compact the index.
     """
 
-    def change(index: Index) -> list[tuple[Result, bool]]:
+    def change(index: Index) -> list[Result]:
         results = _once(index, answers.log, requests, lambda new: _added(index, answers.log, new))
         is_fragmented = _is_fragmented(index)
-        return [(result, is_fragmented) for result in results]
+        return [_with_flag(result, "is_fragmented", is_fragmented) for result in results]
 
     return answers.change(change)
 
 
-def add_new(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
+def add_new(answers: Answers, requests: list[Asked]) -> list[Result]:
     """Add those of the candidates, file by file, whose texts the index does not have."""
 
     def add_file(index: Index, new: Sequence[Asked]) -> list[Result]:
@@ -74,7 +74,8 @@ def add_new(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]
         return [_remembered(answers.log, asked.ticket)]
 
     results = _one_by_one(answers, requests, add_file)
-    return [(result, _is_fragmented(answers.opened())) for result in results]
+    is_fragmented = _is_fragmented(answers.opened())
+    return [_with_flag(result, "is_fragmented", is_fragmented) for result in results]
 
 
 def add_examples(answers: Answers, requests: list[Asked]) -> list[Result]:
@@ -100,7 +101,7 @@ def delete(answers: Answers, requests: list[Asked]) -> list[Result]:
             first.setdefault(asked.item, asked.ticket)
         made = Editor(index, answers.log, list(first.values())).retire(list(first))
         results = dict(zip(first.values(), map(_result, made), strict=True))
-        gone = InputError("the reply was deleted before")
+        gone = NotFoundError("the reply was deleted before")
         return [results.get(asked.ticket, gone) for asked in new]
 
     return answers.change(
@@ -129,10 +130,10 @@ def latest(answers: Answers, limits: list[int]) -> list[list[Change]]:
     return [changes(answers.log.database, limit, token=token) for limit in limits]
 
 
-def feedback(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
+def feedback(answers: Answers, requests: list[Asked]) -> list[Result]:
     """Write the outcomes of several requests to the logs of their indexes, the first or the second.
 
-    Return whether the first index is to learn from each at once.
+    `at_once` of a result says whether the first index is to learn from it at once.
     """
     results: list[Any] = [None] * len(requests)
     for name, own in (("first", answers), ("second", answers.second)):
@@ -143,7 +144,7 @@ def feedback(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool
             at_once = name == "first" and own.log.latest_settings.learn == "at-once"
             for row, result in zip(rows, found, strict=True):
                 is_choice = isinstance(result, dict) and result["chosen"] is not None
-                results[row] = result, at_once and is_choice
+                results[row] = _with_flag(result, "at_once", at_once and is_choice)
     return results
 
 
@@ -207,6 +208,11 @@ def _added(index: Index, log: FeedbackLog, new: Sequence[Asked]) -> list[Result]
 def _result(change: Change) -> dict[str, Any]:
     """Return what the log remembers of a change's request; see `changes.Journal`."""
     return {"change": change.id, "positions": list(change.after), "added": change.new_examples}
+
+
+def _with_flag(result: Result, name: str, flag: bool) -> Result:
+    """Return a result with a flag that the log does not remember."""
+    return result if isinstance(result, Exception) else {**result, name: flag}
 
 
 def _remembered(log: FeedbackLog, ticket: Ticket) -> dict[str, Any]:

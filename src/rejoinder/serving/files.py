@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from rejoinder.corpora.registry.candidates import distinct, read_candidates
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.files import is_plain
+from rejoinder.serving.guard import logger, places
 
 SECONDS = 10  # of a reading: of processor time, and half as much again until it is ended
 MEMORY = 512 << 20  # bytes that it may take beside the libraries
@@ -34,6 +36,9 @@ LETTERS = 2_000_000  # of all replies and examples of a file
 AT_ONCE = 2  # files that are read at once; others wait
 # Each thread of a library would take address space, of which there is little.
 _FEW_THREADS = {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+_OUT_OF_MEMORY = 3  # exit code
+# native libraries abort where there is no memory
+_ENDED_BY_LIMITS = {getattr(signal, name, None) for name in ("SIGKILL", "SIGXCPU", "SIGABRT")}
 _ADD = "add them with `rejoinder index add` on the server's machine, or in several files"
 _START = "import sys; sys.path[:] = {path!r}; from rejoinder.serving.files import main; main()"
 
@@ -95,22 +100,34 @@ async def _run(path: Path, name: str) -> dict[str, Any]:
     )
     try:
         async with asyncio.timeout(1.5 * SECONDS):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
-        said = b""
+        raise _exceeded(name) from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+    code = process.returncode or 0
+    if code == _OUT_OF_MEMORY or -code in _ENDED_BY_LIMITS:
+        raise _exceeded(name)
     try:
-        answer: dict[str, Any] = msgspec.json.decode(said)
+        answer: dict[str, Any] = msgspec.json.decode(output)
     except msgspec.DecodeError:
+        answer = {"failure": {"code": code}}
+    if "failure" in answer:
+        logger.error("the reader of a file failed", extra={"fields": answer["failure"]})
         raise InputError(
-            f"{name} takes more than {SECONDS} seconds or {MEMORY >> 20} MiB of memory to read; "
-            f"check what it holds, or {_ADD}"
-        ) from None
+            f"{name} cannot be read because of an internal error; see the server's log"
+        )
     return answer
+
+
+def _exceeded(name: str) -> InputError:
+    return InputError(
+        f"{name} takes more than {SECONDS} seconds or {MEMORY >> 20} MiB of memory to read; "
+        f"check what it holds, or {_ADD}"
+    )
 
 
 def main() -> None:
@@ -121,6 +138,11 @@ def main() -> None:
         answer = _read(path)
     except InputError as error:
         answer = {"error": str(error)}
+    except MemoryError:
+        sys.exit(_OUT_OF_MEMORY)
+    except Exception as error:  # noqa: BLE001 (the server logs it)
+        # no message: it may hold what the file does
+        answer = {"failure": {"error": type(error).__name__, "trace": places(error)[:8]}}
     sys.stdout.buffer.write(msgspec.json.encode(answer))
 
 

@@ -23,6 +23,11 @@ class Latest(Generic[T]):
 
     async def refresh(self) -> bool:
         """Ask again, unless an earlier answer is awaited; return whether one came in a moment."""
+        if self._asked is not None and self._asked.done():  # too late for whoever asked
+            late = self._asked
+            self._asked = None
+            if late.exception() is None:
+                self.value = late.result()
         asked = self._asked or asyncio.ensure_future(self._ask())
         self._asked = asked
         await asyncio.wait({asked}, timeout=MOMENT)

@@ -44,7 +44,7 @@ class RecentAnswers:
     ) -> None:
         self._folder = folder
         if folder is not None:
-            old = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
+            old = sorted(folder.glob(f"*{_SUFFIX}"), key=_written)
             for path in old[: max(0, len(old) - 2 * (workers - 1))]:
                 path.unlink(missing_ok=True)
         self._small = _Ring(folder, size)
@@ -126,6 +126,14 @@ def recent_answer(
         newest = [message for message in messages if message.strip()][-NEWEST:]
     positions = [reply["position"] for reply in replies]
     return RecentAnswer(source, newest, positions, [reply["text"] for reply in replies])
+
+
+def _written(path: Path) -> float:
+    """Return when a ring was last written; 0.0: another worker has deleted it just now."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def is_answer_id(name: str) -> bool:

@@ -37,7 +37,8 @@ class Address:
         try:
             parts = urllib.parse.urlsplit(self.url)
             usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:  # its port or its IPv6 address is none
+            str(parts.hostname).encode("idna")
+        except ValueError:  # its port, its IPv6 address or its name is none
             usable = False
         if not usable or parts.username:
             raise InputError(
@@ -45,6 +46,10 @@ class Address:
             )
         if parts.query or parts.fragment:
             raise InputError(f"{url!r}: leave out what follows ? or #")
+        if " " in url or not url.isprintable() or not parts.path.isascii():
+            raise InputError(
+                f"{url!r} has a blank, or a letter in its path that is not ASCII; write it as %20"
+            )
         self._parts = parts
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:

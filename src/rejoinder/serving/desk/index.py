@@ -40,10 +40,9 @@ class IndexSearcher:
     def find(self, messages: Conversation) -> list[Reply]:
         """Return the replies to suggest."""
         with self._lock:
-            try:
-                self._index.refresh()
-            except InputError as error:  # built again with another model, say
-                fields = {"reason": str(error)}
+            failure = self._index.try_refresh()
+            if failure is not None:  # built again with another model, say
+                fields = {"reason": str(failure)}
                 logger.warning("the earlier index goes on answering", extra={"fields": fields})
             return self._index.search([messages], SUGGESTED, no_repeat=True)[0]
 

@@ -74,6 +74,7 @@ class Receiver:
         self._seen = BoundedMemory()
         self._messages = BoundedMemory()  # lists of each conversation
         self._offers = BoundedMemory()
+        self._unrecorded = BoundedMemory()  # offers of events that could not be recorded
         self._queue: asyncio.Queue[tuple[Event, Offer | None]] = asyncio.Queue(WAITING)
 
     @contextlib.asynccontextmanager
@@ -134,8 +135,14 @@ class Receiver:
         if not messages or messages[-1] != message:  # one that is delivered again after a failure
             messages.append(message)
         self._messages[event.conversation] = messages[-MESSAGES:]
-        offer = self._offers.pop(event.conversation, None) if event.author == "agent" else None
-        self._queue.put_nowait((event, offer))
+        self._queue.put_nowait((event, self._take_offer(event)))
+
+    def _take_offer(self, event: Event) -> Offer | None:
+        """Return the offer whose outcome an agent's message is; each has one."""
+        if event.author == "customer":
+            return None
+        unrecorded: Offer | None = self._unrecorded.pop(event.id, None)
+        return unrecorded or self._offers.pop(event.conversation, None)
 
     async def _work(self) -> None:
         while True:
@@ -148,6 +155,8 @@ class Receiver:
                         self._searcher.feedback, offer, event.text, event.person
                     )
             except (InputError, NoteError, OSError) as error:
+                if offer is not None:
+                    self._unrecorded[event.id] = offer
                 await self._release(event)
                 logger.warning(
                     "an event of the desk was lost", extra={"fields": {"reason": str(error)}}

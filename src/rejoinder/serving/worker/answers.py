@@ -160,11 +160,10 @@ class Answers:
         stamp = self._stamps.latest()
         if stamp == self._stamp or time.monotonic() < self._retry_at:
             return
-        try:
-            self.index.refresh()
-        except (InputError, OSError) as error:
+        failure = self.index.try_refresh()
+        if failure is not None:
             self._retry_at = time.monotonic() + RETRY
-            fields = {"reason": str(error)}
+            fields = {"reason": str(failure)}
             logger.warning(
                 "the index has changed and cannot be opened; the earlier one goes on answering",
                 extra={"fields": fields},
