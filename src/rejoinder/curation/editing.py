@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rejoinder.conversations import CONVERSATIONS, Conversation, check_list
+from rejoinder.checks import check_list
+from rejoinder.conversations import CONVERSATIONS, Conversation
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change, ChangeKind, ChangeRow, Journal, State, find_change
 from rejoinder.curation.feedback import FeedbackLog
