@@ -23,9 +23,9 @@ def json_keys(data: bytes, encoding: str) -> Iterator[str]:
     seen = set()
     # It goes on beyond the sample, and what is wrong with it is reported when it is read.
     with contextlib.suppress(ijson.JSONError, InputError, UnicodeError):
-        place = JsonPath("sample")
+        json_path = JsonPath("sample")
         for event, value in json_events(io.BytesIO(data), encoding):
-            path = place.move(event, value)
+            path = json_path.move(event, value)
             if not event.startswith("end_") and path not in seen:
                 seen.add(path)
                 yield path

@@ -55,11 +55,11 @@ def _built(
 
     depth = 0
     values = 0
-    place = JsonPath(name)
+    json_path = JsonPath(name)
     builder = ijson.ObjectBuilder()
     for event, value in events:
         if depth == 0:  # in no value that is wanted
-            path = place.move(event, value)
+            path = json_path.move(event, value)
             if path not in wanted:
                 continue
         values += 1
@@ -67,12 +67,12 @@ def _built(
             check_values(values, name)
         builder.event(event, value)
         if event in _OPENING:
-            place.check(depth - 1)
+            json_path.check(depth - 1)
             depth += 1
         elif event in _CLOSING:
             depth -= 1
             if depth == 0:
-                place.move(event, value)
+                json_path.move(event, value)
         if depth == 0:
             yield path, builder.value
             builder = ijson.ObjectBuilder()

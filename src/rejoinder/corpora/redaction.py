@@ -199,9 +199,9 @@ def _emails(text: str, plain: str) -> Iterator[tuple[int, int]]:
 def _ibans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of IBANs: of their country's length, and mod 97 is 1 (ISO 13616)."""
     for match in _IBAN.finditer(text):
-        found = match[1]
-        places = [place for place, char in enumerate(found) if char.isalnum()]
-        plain = "".join(found[place] for place in places).upper()
+        iban = match[1]
+        places = [position for position, char in enumerate(iban) if char.isalnum()]
+        plain = "".join(iban[position] for position in places).upper()
         length = _IBAN_LENGTHS.get(plain[:2], 0)
         if not 0 < length <= len(plain):
             continue

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rejoinder.conversations import CONVERSATIONS, Conversation, check_list
+from rejoinder.checks import check_list
+from rejoinder.conversations import CONVERSATIONS, Conversation
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change, ChangeKind, ChangeRow, Journal, State, find_change
 from rejoinder.curation.feedback import FeedbackLog
@@ -73,8 +74,8 @@ class Editor:
         old = self.index.candidate(position)
         if "examples" in fields:
             wanted = as_examples(old.text, fields["examples"])
-            learned = tuple(each for each in old.learned if each in wanted)
-            own = tuple(each for each in wanted if each not in learned)
+            learned = tuple(example for example in old.learned if example in wanted)
+            own = tuple(example for example in wanted if example not in learned)
             fields = {**fields, "examples": own, "learned": learned}
         if "title" in fields and "payload" not in fields and old.payload.get("title") == old.title:
             fields["payload"] = {**old.payload, "title": fields["title"]}  # a column of its table
@@ -91,7 +92,7 @@ class Editor:
             known = {*old.examples, *old.learned}
             check_list(conversations, CONVERSATIONS)
             contexts = dict.fromkeys(map(clean_context, conversations))
-            new = [each for each in contexts if each not in known]
+            new = [context for context in contexts if context not in known]
             if new:
                 wanted = (*old.examples, *old.learned, *new)
                 made.append(self.edit(position, examples=wanted))
@@ -107,10 +108,10 @@ class Editor:
         kept = self.index.candidate(position)
         gone = self.index.candidate(other)
         known = {*kept.examples, *kept.learned}
-        examples = [each for each in gone.examples if each not in known]
+        examples = [example for example in gone.examples if example not in known]
         if gone.title and gone.title != kept.title and (gone.title,) not in known:
             examples.append((gone.title,))
-        learned = [each for each in gone.learned if each not in {*known, *examples}]
+        learned = [example for example in gone.learned if example not in {*known, *examples}]
         merged = replace(
             kept, examples=(*kept.examples, *examples), learned=(*kept.learned, *learned)
         )
@@ -130,8 +131,8 @@ class Editor:
             )
         without = replace(
             source,
-            examples=tuple(each for each in source.examples if each != own),
-            learned=tuple(each for each in source.learned if each != own),
+            examples=tuple(other for other in source.examples if other != own),
+            learned=tuple(other for other in source.learned if other != own),
         )
         if own in (*target.examples, *target.learned):
             pass
@@ -213,9 +214,9 @@ def _with_later_learned(change: Change, current: State) -> State:
         if reply is None:
             restored[at] = None
             continue
-        kept = [each for each in reply.learned if each not in forgotten]
+        kept = [example for example in reply.learned if example not in forgotten]
         known = {*reply.examples, *kept, *then[at]}
-        new = [each for each in now[at] if each not in known]
+        new = [example for example in now[at] if example not in known]
         restored[at] = replace(reply, learned=(*kept, *new))
     return restored
 

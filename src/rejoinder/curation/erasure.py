@@ -43,7 +43,9 @@ def erase(
     # a server may have learned, meanwhile, from entries that were still there
     examples += _unlearn(index, contexts)
     left = tuple(
-        at for at, reply in index if any(context_key(each) in contexts for each in reply.examples)
+        at
+        for at, reply in index
+        if any(context_key(example) in contexts for example in reply.examples)
     )
     return Erased(deleted.entries, examples, deleted.changes, left)
 

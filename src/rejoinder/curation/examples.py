@@ -34,8 +34,8 @@ def with_examples(
     for position, by_key in contexts.items():
         reply = replies[position]
         known = (*reply.examples, *reply.learned)
-        for each in known:
-            by_key.pop(text_key(" ".join(each)), None)
+        for example in known:
+            by_key.pop(text_key(" ".join(example)), None)
         room = MOST_EXAMPLES - len(known)
         if by_key and room > 0:
             own = [*known, *by_key.values()]

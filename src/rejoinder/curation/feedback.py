@@ -381,7 +381,7 @@ def has_words(context: Iterable[str]) -> bool:
 
 def unlearn(reply: Candidate, contexts: Collection[str]) -> Candidate:
     """Return a reply without the learned examples of these keys."""
-    kept = tuple(each for each in reply.learned if context_key(each) not in contexts)
+    kept = tuple(example for example in reply.learned if context_key(example) not in contexts)
     return reply if len(kept) == len(reply.learned) else replace(reply, learned=kept)
 
 
@@ -448,9 +448,9 @@ def _is_clock_right(connection: Connection, days: int) -> bool:
     gone back by then.
     """
     now = time.time()
-    found = dict(connection.execute("SELECT name, value FROM setting WHERE name LIKE 'clock%'"))
-    seen = float(found.get("clock", now))
-    leapt = float(found.get("clock leapt", 0.0))  # when it was found to have gone on by much
+    clocks = dict(connection.execute("SELECT name, value FROM setting WHERE name LIKE 'clock%'"))
+    seen = float(clocks.get("clock", now))
+    leapt = float(clocks.get("clock leapt", 0.0))  # when it was found to have gone on by much
     if leapt and now >= seen:
         is_right = now - leapt > _DAY
     else:

@@ -66,8 +66,8 @@ def learn(
     replies = dict(index)
     matches = match(replies.items(), examples, progress)
     out = held_out(matches)
-    asked = [each for each, is_out in zip(matches, out, strict=True) if is_out]
-    kept = [each for each, is_out in zip(matches, out, strict=True) if not is_out]
+    asked = [matched for matched, is_out in zip(matches, out, strict=True) if is_out]
+    kept = [matched for matched, is_out in zip(matches, out, strict=True) if not is_out]
     chosen = chosen_matches(positions_by_text(replies, renamed(log.database)), log)
     changes = with_examples(index.model, replies, [*kept, *chosen])
     before = _hits(index, asked)
@@ -95,9 +95,9 @@ def learn_chosen(index: Index, log: FeedbackLog) -> int:
     Return how many are new.
     """
     check_takes_examples(index.model)
-    entries = [each for each in log.entries(after=log.forgotten) if each.chosen is not None]
+    entries = [entry for entry in log.entries(after=log.forgotten) if entry.chosen is not None]
     names = renamed(log.database)
-    wanted = {text_key(each.chosen or "") for each in entries}
+    wanted = {text_key(entry.chosen or "") for entry in entries}
     wanted |= {names[key] for key in wanted & names.keys()}
     if not wanted:
         return 0
@@ -127,13 +127,15 @@ def forget(index: Index, log: FeedbackLog) -> int:
 
 def unsent(replies: Mapping[int, Candidate], matches: Sequence[Match]) -> tuple[int, ...]:
     """Return the positions of replies that nobody sent, nor a copy of them."""
-    sent = {text_key(replies[each.position].text) for each in matches}
+    sent = {text_key(replies[matched.position].text) for matched in matches}
     return tuple(at for at, reply in replies.items() if text_key(reply.text) not in sent)
 
 
 def held_out(matches: Sequence[Match]) -> npt.NDArray[np.bool_]:
     """Return which matches are of the conversations by which what was learned is measured."""
-    return np.array([thread_share(each.thread) > 1 - HELD_OUT for each in matches], dtype=np.bool_)
+    return np.array(
+        [thread_share(matched.thread) > 1 - HELD_OUT for matched in matches], dtype=np.bool_
+    )
 
 
 def _new_examples(replies: Mapping[int, Candidate], changes: Mapping[int, Candidate]) -> int:
@@ -148,7 +150,7 @@ def has_fallen(
     The 95 % interval of the paired difference excludes 0 (`evaluation.ranking.estimates`, over
     conversations). Fewer than `LEAST_THREADS` conversations say nothing.
     """
-    threads, units = np.unique([each.thread for each in matches], return_inverse=True)
+    threads, units = np.unique([matched.thread for matched in matches], return_inverse=True)
     if len(threads) < LEAST_THREADS:
         return False
     difference = after.astype(np.float64) - before
@@ -160,10 +162,12 @@ def _hits(index: Index, matches: Sequence[Match]) -> npt.NDArray[np.bool_]:
     """Return whether the reply that was sent is among the first k, (n, len(RANKS))."""
     if not matches:
         return np.zeros((0, len(RANKS)), dtype=np.bool_)
-    found = index.search([each.context for each in matches], RANKS[-1], ANY_SCORE, distinct=False)
-    at = [[reply.position for reply in replies] for replies in found]
+    results = index.search(
+        [matched.context for matched in matches], RANKS[-1], ANY_SCORE, distinct=False
+    )
+    at = [[reply.position for reply in replies] for replies in results]
     pairs = list(zip(matches, at, strict=True))
-    return np.array([[each.position in some[:k] for k in RANKS] for each, some in pairs])
+    return np.array([[matched.position in some[:k] for k in RANKS] for matched, some in pairs])
 
 
 def _shares(hits: npt.NDArray[np.bool_]) -> dict[int, float]:

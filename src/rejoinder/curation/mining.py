@@ -134,11 +134,11 @@ def mine(
     Raises:
         InputError: a path or setting is wrong, or there is no message of an agent.
     """
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    sources = [paths] if isinstance(paths, str | Path) else list(paths)
     if isinstance(model, str | Path):
         model = open_encoder(model, device=device)
     encoder = check_encoder(model)
-    examples = read_chats(map(Path, given), settings or {}, note)
+    examples = read_chats(map(Path, sources), settings or {}, note)
     return mine_examples(examples, encoder, most=most, least=least, progress=progress)
 
 

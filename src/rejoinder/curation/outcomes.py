@@ -111,7 +111,7 @@ class _KnownReplies:
             )
         positions = self._by_id[name]
         shown = set(offered)
-        return next((each for each in positions if each in shown), positions[0])
+        return next((position for position in positions if position in shown), positions[0])
 
     @functools.cached_property
     def _matcher(self) -> ReplyMatcher:

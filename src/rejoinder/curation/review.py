@@ -76,21 +76,23 @@ def review(index: Index, examples: Sequence[Example], progress: Advance = silent
     by_key: dict[str, int] = {}
     for position, reply in replies.items():
         by_key.setdefault(text_key(reply.text), position)
-    known = [each for each in examples if text_key(each.response) in by_key]
+    known = [example for example in examples if text_key(example.response) in by_key]
     if not known:
         raise InputError(f"no response of the conversations is a reply of {index.store}")
-    rights = [by_key[text_key(each.response)] for each in known]
-    found = []
+    rights = [by_key[text_key(example.response)] for example in known]
+    first_replies = []
     for start in range(0, len(known), _AT_ONCE):
-        part = [each.context for each in known[start : start + _AT_ONCE]]
-        found += [own[0] for own in index.search(part, 1, ANY_SCORE)]
+        part = [example.context for example in known[start : start + _AT_ONCE]]
+        first_replies += [own[0] for own in index.search(part, 1, ANY_SCORE)]
         progress(len(part))
-    keys = [text_key(each.response) for each in known]
-    is_right = np.array([key == text_key(own.text) for key, own in zip(keys, found, strict=True)])
-    scores = np.array([reply.score for reply in found])
+    keys = [text_key(example.response) for example in known]
+    is_right = np.array(
+        [key == text_key(own.text) for key, own in zip(keys, first_replies, strict=True)]
+    )
+    scores = np.array([reply.score for reply in first_replies])
     mistakes = [
-        Mistake(each.context[-1], right, reply.position, reply.score)
-        for each, right, reply in zip(known, rights, found, strict=True)
+        Mistake(example.context[-1], right, reply.position, reply.score)
+        for example, right, reply in zip(known, rights, first_replies, strict=True)
         if text_key(replies[right].text) != text_key(reply.text)
     ]
     answered, from_score = _coverage(scores, is_right)
@@ -102,7 +104,7 @@ def review(index: Index, examples: Sequence[Example], progress: Advance = silent
         answered=answered,
         from_score=from_score,
         refused=0 if minimum is None else int((scores < minimum).sum()),
-        mistakes=tuple(sorted(mistakes, key=lambda each: -each.score)[:SHOWN]),
+        mistakes=tuple(sorted(mistakes, key=lambda mistake: -mistake.score)[:SHOWN]),
         pairs=_pairs(mistakes),
         needs=_needs(index, rights, is_right),
         elsewhere=misplaced(index),
@@ -120,8 +122,8 @@ def _coverage(scores: Scores, is_right: np.ndarray) -> tuple[float | None, float
 
 
 def _pairs(mistakes: Sequence[Mistake]) -> tuple[tuple[int, int, int], ...]:
-    counts = Counter((each.right, each.found) for each in mistakes)
-    return tuple((right, found, count) for (right, found), count in counts.most_common(SHOWN))
+    counts = Counter((mistake.right, mistake.found) for mistake in mistakes)
+    return tuple((right, wrong, count) for (right, wrong), count in counts.most_common(SHOWN))
 
 
 def _needs(index: Index, rights: Sequence[int], is_right: np.ndarray) -> tuple[Need, ...]:
@@ -155,9 +157,9 @@ def misplaced(index: Index) -> tuple[Mistake, ...]:
         return ()
     wrong = held_out.is_own & ~held_out.right
     mistakes = [
-        Mistake(words.texts[row], positions[views.owners[row]], positions[found], float(score))
-        for row, found, score in zip(
+        Mistake(words.texts[row], positions[views.owners[row]], positions[reply_row], float(score))
+        for row, reply_row, score in zip(
             held_out.rows[wrong], held_out.found[wrong], held_out.best[wrong], strict=True
         )
     ]
-    return tuple(sorted(mistakes, key=lambda each: -each.score)[:SHOWN])
+    return tuple(sorted(mistakes, key=lambda mistake: -mistake.score)[:SHOWN])

@@ -49,7 +49,7 @@ def document(replies: Mapping[int, Candidate], review: Review) -> Document:
             )
         )
     name = partial(reply_name, replies)
-    pairs = [(name(right), name(found), count) for right, found, count in review.pairs]
+    pairs = [(name(right), name(wrong), count) for right, wrong, count in review.pairs]
     needs = [(name(n.position), f"{n.right} of {n.asked}", n.examples) for n in review.needs]
     blocks += [
         Table("The most confused pairs", ("reply", "taken for", "messages"), pairs),
@@ -62,7 +62,7 @@ def document(replies: Mapping[int, Candidate], review: Review) -> Document:
 
 def _mistakes(title: str, mistakes: Sequence[Mistake], name: Callable[[int], str]) -> Table:
     rows = [
-        (each.message[:WIDTH], name(each.right), name(each.found), f"{each.score:.2f}")
-        for each in mistakes
+        (mistake.message[:WIDTH], name(mistake.right), name(mistake.found), f"{mistake.score:.2f}")
+        for mistake in mistakes
     ]
     return Table(title, ("message", "reply", "taken for", "score"), rows)

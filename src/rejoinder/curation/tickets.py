@@ -70,8 +70,8 @@ def recall(log: LogDatabase, ticket: Ticket, token: str = "") -> dict[str, Any] 
         raise ReusedKeyError(
             "this Idempotency-Key was given with another request; take a new one for each request"
         )
-    found: dict[str, Any] = msgspec.json.decode(result)
-    return found
+    decoded: dict[str, Any] = msgspec.json.decode(result)
+    return decoded
 
 
 def forget(log: LogDatabase, ticket: Ticket) -> None:

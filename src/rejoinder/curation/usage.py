@@ -160,7 +160,7 @@ def _unused(
     offered = Counter(positions.get(text_key(text)) for entry in entries for text in entry.offered)
     first = {at: positions[text_key(reply.text)] for at, reply in replies.items()}  # of equal ones
     unused = [UnusedReply(at, offered[own]) for at, own in first.items() if own not in taken]
-    return sorted(unused, key=lambda each: (-each.offered, each.position))
+    return sorted(unused, key=lambda reply: (-reply.offered, reply.position))
 
 
 def _confusions(positions: Mapping[str, int], entries: Sequence[Entry]) -> tuple[Confusion, ...]:
@@ -350,7 +350,7 @@ def _lists(replies: Mapping[int, Candidate], usage: Usage) -> list[Block]:
         (reply(pair.taken), reply(pair.first), pair.entries, pair.message[:WIDTH])
         for pair in usage.confusions
     ]
-    unused = [(reply(each.position), each.offered) for each in usage.unused]
+    unused = [(reply(unused_reply.position), unused_reply.offered) for unused_reply in usage.unused]
     count = f"{usage.unused_count:,}"
     if len(unused) < usage.unused_count:
         count += f"; the {len(unused)} that were offered most"

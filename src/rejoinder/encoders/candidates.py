@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.conversations import CONVERSATIONS, Conversation, check_list
+from rejoinder.checks import check_list
+from rejoinder.conversations import CONVERSATIONS, Conversation
 from rejoinder.errors import InputError
 
 

@@ -16,7 +16,8 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context, ContextPart, Conversation, check_number, read_contexts
+from rejoinder.checks import check_number
+from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts
 from rejoinder.encoders.bundled import PARTS as PARTS
 from rejoinder.encoders.conversation import TextEncoder, TruncationCounter
 from rejoinder.encoders.protocol import DualEncoder

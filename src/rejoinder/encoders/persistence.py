@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from rejoinder.conversations import check_count
+from rejoinder.checks import check_count
 from rejoinder.devices import find_device
 from rejoinder.encoders import joined
 from rejoinder.encoders.families import Model, build_module, family, parse_config

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 
 from rejoinder.arrays import FloatArray, by_length, take
-from rejoinder.conversations import CONVERSATIONS, Conversation, check_list, read_texts
+from rejoinder.checks import check_list
+from rejoinder.conversations import CONVERSATIONS, Conversation, read_texts
 from rejoinder.devices import CPU, chunk_tokens, move, segment_cost, synchronize
 from rejoinder.encoders.candidates import candidate_lists
 from rejoinder.encoders.conversation import Side, TextEncoder, TruncationCounter

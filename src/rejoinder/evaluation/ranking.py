@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context, check_count, read_texts
+from rejoinder.checks import check_count
+from rejoinder.conversations import Context, read_texts
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.documents import Described

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.conversations import Context, check_count
+from rejoinder.checks import check_count
+from rejoinder.conversations import Context
 from rejoinder.encoders.candidates import candidate_lists
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent

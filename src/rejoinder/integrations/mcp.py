@@ -63,7 +63,7 @@ class _StrictServer(MCPServer[Any]):
 
 
 class _Classifier(Protocol):
-    """A predictor of intents; `intents` and `intents.classifier` have one each."""
+    """An `IntentClassifier`, or an `OnnxIntents`."""
 
     def predict(self, texts: list[str], /) -> Any:
         """Return a prediction for each text."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Conversation, check_count, read_contexts
+from rejoinder.checks import check_count
+from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.encoders.open import load, open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown

@@ -19,7 +19,8 @@ from typing import Any, Self
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.conversations import TEXTS, check_column, read_contexts
+from rejoinder.checks import check_column
+from rejoinder.conversations import TEXTS, read_contexts
 from rejoinder.encoders.open import open_all
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError, MissingExtraError, shown

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.conversations import TEXTS, check_list
+from rejoinder.checks import check_list
+from rejoinder.conversations import TEXTS
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.lines import COMPRESSIONS, open_lines, open_pieces, strip_compression
 from rejoinder.corpora.registry.recognition import title_of

@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.conversations import Conversation, check_count
+from rejoinder.checks import check_count
+from rejoinder.conversations import Conversation
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError, MissingExtraError

@@ -23,7 +23,8 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from rejoinder.conversations import Conversation, check_number
+from rejoinder.checks import check_number
+from rejoinder.conversations import Conversation
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.engine import Engine

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from rejoinder.conversations import check_count, check_minimum, check_number, is_whole
+from rejoinder.checks import check_count, check_minimum, check_number, is_whole
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 

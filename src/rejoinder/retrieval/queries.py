@@ -10,14 +10,8 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import (
-    CONVERSATIONS,
-    Context,
-    Conversation,
-    check_list,
-    is_persona,
-    spoken,
-)
+from rejoinder.checks import check_list
+from rejoinder.conversations import CONVERSATIONS, Context, Conversation, is_persona, spoken
 from rejoinder.corpora.keys import text_key
 from rejoinder.encoders.protocol import DualEncoder, encode_queries
 from rejoinder.encoders.vectors import ContextVectors, check_rows

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import check_count
+from rejoinder.checks import check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.words.word_index import Postings, WordIndex

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import CONVERSATIONS, Context, Conversation, check_count, check_list
+from rejoinder.checks import check_count, check_list
+from rejoinder.conversations import CONVERSATIONS, Context, Conversation
 from rejoinder.corpora.schema import Candidate
 from rejoinder.documents import Described
 from rejoinder.encoders.conversation import TruncationCounter

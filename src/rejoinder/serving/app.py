@@ -254,9 +254,9 @@ class Api:
 
     async def replies(self, body: requests.RepliesRequest) -> Any:
         """Find the best replies to a conversation."""
-        given = body.model_dump(exclude_unset=True, exclude={"messages", "index"})
-        given.setdefault("minimum_confidence", self.settings.minimum_confidence)
-        question = Question(body.model_dump()["messages"], SearchOptions(**given))
+        options = body.model_dump(exclude_unset=True, exclude={"messages", "index"})
+        options.setdefault("minimum_confidence", self.settings.minimum_confidence)
+        question = Question(body.model_dump()["messages"], SearchOptions(**options))
         work = Answers.compare if body.index == "second" else Answers.replies
         answer = await self.search_queue.submit(Job(work, question))
         if body.why and not CURRENT.get().may_write:
@@ -300,15 +300,15 @@ class Api:
         if refusal is not None:
             return refusal
         texts = [document_text(document, body.rank_fields) for document in body.documents]
-        spoken = [place for place, text in enumerate(texts) if text.strip()]
+        spoken = [position for position, text in enumerate(texts) if text.strip()]
         pieces = await self._in_pieces(
-            [texts[place] for place in spoken],
+            [texts[position] for position in spoken],
             lambda part: Job(Answers.scores, (body.query, part), size=len(part)),
         )
-        found = np.concatenate([scores for scores, _ in pieces]) if pieces else np.zeros(0)
-        lowest = float(found.min()) - 1.0 if len(found) else 0.0
+        spoken_scores = np.concatenate([scores for scores, _ in pieces]) if pieces else np.zeros(0)
+        lowest = float(spoken_scores.min()) - 1.0 if len(spoken_scores) else 0.0
         scores = np.full(len(texts), lowest)  # a blank one is ranked last
-        scores[spoken] = found
+        scores[spoken] = spoken_scores
         best = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
         tokens = sum(count for _, count in pieces)
         results: list[dict[str, Any]] = [
@@ -346,10 +346,10 @@ class Api:
         """List candidates from a position on."""
         page, total = await self.search_queue.submit(Job(Answers.candidates, (first, limit + 1)))
         following = page[limit]["position"] if len(page) > limit else None
-        for each in page:
-            learned = each.pop("learned")
+        for candidate in page:
+            learned = candidate.pop("learned")
             if CURRENT.get().may_write:
-                each["examples"] = [*each["examples"], *learned]
+                candidate["examples"] = [*candidate["examples"], *learned]
         return json_answer({"candidates": page[:limit], "total": total, "next": following})
 
     async def models(self) -> Any:
@@ -400,8 +400,8 @@ class Api:
         return facts
 
     async def _condition(self) -> Condition:
-        found: Condition = await self.info_queue.submit(Job(Answers.condition, None))
-        return found
+        condition: Condition = await self.info_queue.submit(Job(Answers.condition, None))
+        return condition
 
     def _on_sighup(self) -> None:
         async def again() -> None:

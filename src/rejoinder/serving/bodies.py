@@ -79,9 +79,9 @@ def query_route() -> type[APIRoute]:
 
         async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
             """Answer a request that has no unknown parameter."""
-            known = [each.alias for each in self.dependant.query_params]
-            given = Request(scope).query_params if known else {}
-            unknown = next((name for name in given if name not in known), None)
+            known = [parameter.alias for parameter in self.dependant.query_params]
+            parameters = Request(scope).query_params if known else {}
+            unknown = next((name for name in parameters if name not in known), None)
             if unknown is None:
                 await super().handle(scope, receive, send)
                 return
@@ -144,10 +144,12 @@ def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
     """Return the error of a body that is the nearest among `errors`, and its place in `value`."""
     # Of the kinds that a value may have, the nearest: where the value is of one, but not as it
     # should be.
-    found = max(errors, key=lambda each: (len(each["loc"]), not each["type"].endswith("_type")))
-    place = [*found["loc"], *([found["ctx"]["key"]] if found["type"] == "unknown_key" else [])]
+    nearest = max(
+        errors, key=lambda error: (len(error["loc"]), not error["type"].endswith("_type"))
+    )
+    path = [*nearest["loc"], *([nearest["ctx"]["key"]] if nearest["type"] == "unknown_key" else [])]
     parts = []
-    for part in place:  # these also name kinds of values; what the body holds is said
+    for part in path:  # these also name kinds of values; what the body holds is said
         known = (
             isinstance(part, int)
             if isinstance(value, list)
@@ -155,10 +157,10 @@ def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
         )
         if known:
             value = value[part]
-        if known or (part == place[-1] and found["type"] in ("missing", "unknown_key")):
+        if known or (part == path[-1] and nearest["type"] in ("missing", "unknown_key")):
             parts.append(str(part)[:100])
-    parameter = ".".join(parts)[:200] or (str(place[-1]) if place else "the body")
-    wrong = _what_is_wrong(found, is_item=bool(parts) and parts[-1].isdecimal())
+    parameter = ".".join(parts)[:200] or (str(path[-1]) if path else "the body")
+    wrong = _what_is_wrong(nearest, is_item=bool(parts) and parts[-1].isdecimal())
     return error_answer(422, parameter + wrong, parameter)
 
 
@@ -178,12 +180,12 @@ async def on_http_error(request: Any, error: Any) -> Any:
     headers = dict(error.headers or {})
     # the framework names those of one route; an address may have several
     if error.status_code == 405:
-        routes = [each for each in request.app.routes if getattr(each, "methods", None)]
+        routes = [route for route in request.app.routes if getattr(route, "methods", None)]
         allowed = {
             method
-            for each in routes
-            if each.path_regex.match(request.url.path)
-            for method in each.methods
+            for route in routes
+            if route.path_regex.match(request.url.path)
+            for method in route.methods
         }
         headers = {"allow": ", ".join(sorted(allowed))}
     return error_answer(error.status_code, str(error.detail), headers=headers)

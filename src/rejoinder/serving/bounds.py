@@ -130,14 +130,14 @@ class BoundedBodies:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that gives a whole body, and then what comes after it."""
-    given = False
+    is_replayed = False
 
     async def again() -> Scope:
-        nonlocal given
-        if given:
+        nonlocal is_replayed
+        if is_replayed:
             message: Scope = await receive()
             return message
-        given = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

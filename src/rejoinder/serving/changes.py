@@ -125,8 +125,8 @@ class EditRequest(Request):
 
     @model_validator(mode="after")
     def _one(self) -> EditRequest:
-        given = [name for name in self.model_fields_set if getattr(self, name) is not None]
-        if len(given) != 1 or len(self.model_fields_set) != 1:
+        names = [name for name in self.model_fields_set if getattr(self, name) is not None]
+        if len(names) != 1 or len(self.model_fields_set) != 1:
             raise PydanticCustomError("one_edit", "give one of replace, merge, move and undo")
         return self
 
@@ -270,7 +270,7 @@ class Changes:
     async def changes(self, limit: requests.PageSize = 50) -> Any:
         """List the latest changes of replies, newest first."""
         latest = await self.feedback_queue.submit(Job(edits.latest, limit))
-        return json_answer({"changes": [_change(each) for each in latest]})
+        return json_answer({"changes": [_change(change) for change in latest]})
 
     async def add_examples(self, body: requests.ExamplesRequest) -> Any:
         """Add conversations that a candidate answers.
@@ -347,10 +347,10 @@ class Changes:
             return await queue.submit(job, finish=True)
         except EndedError:
             assert store is not None
-            found = await asyncio.to_thread(edits.find_result, store, job.item.ticket)
-            if found is None:
+            result = await asyncio.to_thread(edits.find_result, store, job.item.ticket)
+            if result is None:
                 raise
-            return found
+            return result
 
     async def _learn(self) -> None:
         """Learn from feedback that has come, and then pause for as long as that took."""

@@ -87,7 +87,7 @@ def add_examples(answers: Answers, requests: list[Asked]) -> list[Result]:
         index.candidate(position)
         editor = Editor(index, answers.log, [asked.ticket])
         made = editor.add_examples({position: read_contexts(examples)})
-        return [_result(each) for each in made] or [_remembered(answers.log, asked.ticket)]
+        return [_result(change) for change in made] or [_remembered(answers.log, asked.ticket)]
 
     return _one_by_one(answers, requests, add_some)
 
@@ -140,9 +140,9 @@ def feedback(answers: Answers, requests: list[Asked]) -> list[Result]:
         rows = [row for row, asked in enumerate(requests) if asked.item[0] == name]
         if rows:
             assert own is not None
-            found = _recorded(own, [requests[row] for row in rows])
+            recorded = _recorded(own, [requests[row] for row in rows])
             at_once = name == "first" and own.log.latest_settings.learn == "at-once"
-            for row, result in zip(rows, found, strict=True):
+            for row, result in zip(rows, recorded, strict=True):
                 is_choice = isinstance(result, dict) and result["chosen"] is not None
                 results[row] = _with_flag(result, "at_once", at_once and is_choice)
     return results
@@ -150,7 +150,7 @@ def feedback(answers: Answers, requests: list[Asked]) -> list[Result]:
 
 def share(answers: Answers, requests: list[dict[str, RecentAnswer]]) -> list[None]:
     """Let servers on other machines find answers by their ids."""
-    answers.shared.add(dict(itertools.chain.from_iterable(each.items() for each in requests)))
+    answers.shared.add(dict(itertools.chain.from_iterable(request.items() for request in requests)))
     return [None] * len(requests)
 
 
@@ -187,17 +187,17 @@ def find_result(store: Store, ticket: Ticket) -> dict[str, Any] | None:
     Whoever was carrying it out must have ended.
     """
     log = FeedbackLog(store)
-    found = recall(log.database, ticket, store.read_manifest().change)
-    return found or log.find_entry(ticket)
+    result = recall(log.database, ticket, store.read_manifest().change)
+    return result or log.find_entry(ticket)
 
 
 def change_of(store: Store, result: dict[str, Any]) -> Change:
     """Return the change of a result; one that was deleted from the log has no replies."""
     database = store.log()
     number = result["change"]
-    found = find_change(database, number, token=store.read_manifest().change)
+    change = find_change(database, number, token=store.read_manifest().change)
     database.close()
-    return found or Change(number, 0.0, "edit", {}, {}, undone=False)
+    return change or Change(number, 0.0, "edit", {}, {}, undone=False)
 
 
 def _added(index: Index, log: FeedbackLog, new: Sequence[Asked]) -> list[Result]:
@@ -229,7 +229,7 @@ def _recorded(answers: Answers, requests: Sequence[Asked]) -> list[Result]:
     def record(new: Sequence[Asked]) -> list[Result]:
         outcomes: list[Outcome] = [asked.item[1] for asked in new]
         recorded = answers.record(outcomes, [asked.ticket for asked in new])
-        return [{"id": each.id, "chosen": each.chosen} for each in recorded]
+        return [{"id": entry.id, "chosen": entry.chosen} for entry in recorded]
 
     try:
         if any(asked.ticket.digest for asked in requests):
@@ -276,8 +276,8 @@ def _once(
         try:
             if first.ticket != ticket:
                 raise ReusedKeyError("this Idempotency-Key came with another request just now")
-            if (found := recall(log.database, ticket, index.manifest.change)) is not None:
-                results[ticket] = found
+            if (result := recall(log.database, ticket, index.manifest.change)) is not None:
+                results[ticket] = result
         except ReusedKeyError as error:
             results[ticket] = error
     left = [asked for asked in new.values() if asked.ticket not in results]

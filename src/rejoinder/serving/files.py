@@ -175,8 +175,8 @@ def _limited(candidates: Iterator[Candidate], path: Path) -> Iterator[tuple[Any,
     letters = 0
     for number, reply in enumerate(candidates, 1):
         texts += 1 + len(reply.examples)
-        said = sum(len(text) for example in reply.examples for text in example)
-        letters += len(reply.text) + len(reply.title) + said
+        example_letters = sum(len(text) for example in reply.examples for text in example)
+        letters += len(reply.text) + len(reply.title) + example_letters
         letters += len(msgspec.json.encode(reply.payload)) if reply.payload else 0
         if number > REPLIES or texts > TEXTS or letters > LETTERS:
             raise InputError(

@@ -92,10 +92,10 @@ class Keys:
         if not self:
             return None
         scheme, _, credentials = authorization.partition(b" ")
-        given = credentials.strip(b" ") if scheme.lower() == b"bearer" else b""
+        key = credentials.strip(b" ") if scheme.lower() == b"bearer" else b""
         # Both comparisons are always made, in a time that does not depend on where the keys differ.
-        writes = hmac.compare_digest(given, self.write or os.urandom(32))
-        reads = hmac.compare_digest(given, self.read or os.urandom(32))
+        writes = hmac.compare_digest(key, self.write or os.urandom(32))
+        reads = hmac.compare_digest(key, self.read or os.urandom(32))
         if writes or (reads and not write):
             return None
         if reads:
@@ -437,7 +437,7 @@ def error_answer(
 def places(error: Exception) -> list[str]:
     """Return where in the code an error was raised, innermost first."""
     frames = traceback.extract_tb(error.__traceback__)
-    return [f"{each.filename}:{each.lineno} {each.name}" for each in reversed(frames)]
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
 
 
 class JsonLines(logging.Formatter):

@@ -117,8 +117,8 @@ def _readable(value: object) -> object:
     messages = [_with_text(message) for message in value]
     kept = [
         message
-        for place, message in enumerate(messages)
-        if not _is_silent(message, is_newest=place == len(messages) - 1)
+        for position, message in enumerate(messages)
+        if not _is_silent(message, is_newest=position == len(messages) - 1)
     ]
     return kept or messages
 

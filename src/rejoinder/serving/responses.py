@@ -345,11 +345,11 @@ class Metrics:
 
     def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""
-        if (found := self._of.get((route, method, status))) is None:
-            found = self.requests.labels(route, method, status), self.seconds.labels(route, method)
-            self._of[route, method, status] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        if (series := self._of.get((route, method, status))) is None:
+            series = self.requests.labels(route, method, status), self.seconds.labels(route, method)
+            self._of[route, method, status] = series
+        series[0].inc()
+        series[1].observe(seconds)
 
     def observe_notes(self, notes: Iterable[str]) -> None:
         """Count what was noted of a message."""

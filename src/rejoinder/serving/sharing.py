@@ -56,9 +56,9 @@ class Sharing:
         if not self._may_share or not is_answer_id(name):
             return None
         for _ in range(TRIES):
-            found: RecentAnswer | None = await self._queue.submit(Job(edits.find_shared, name))
-            if found is not None:
-                return found
+            answer: RecentAnswer | None = await self._queue.submit(Job(edits.find_shared, name))
+            if answer is not None:
+                return answer
             await asyncio.sleep(2 * SHARING_PAUSE)
         return None
 

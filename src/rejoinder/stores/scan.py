@@ -400,7 +400,7 @@ def scores_of(multiplied: FloatArray) -> FloatArray:
 
 
 def _torch_loaded() -> bool:
-    return "torch" in sys.modules
+    return sys.modules.get("torch") is not None  # None is there where its import is refused
 
 
 class _Shared:

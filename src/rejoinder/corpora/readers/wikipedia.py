@@ -70,8 +70,8 @@ def read_wikipedia(path: Path, reading: Reading, _: object = None) -> Iterator[E
 def read_neighbours(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Yield pairs of neighbouring sentences of a text, or of an export (`.xml` in its name)."""
     for thread, text in (_articles if ".xml" in path.name else _books)(path, reading):
-        said = (sentence for paragraph in text for sentence in sentences(paragraph))
-        for number, (before, after) in enumerate(itertools.pairwise(said)):
+        all_sentences = (sentence for paragraph in text for sentence in sentences(paragraph))
+        for number, (before, after) in enumerate(itertools.pairwise(all_sentences)):
             yield Example((before,), after, f"{thread}:{number}", thread, "sentences")
 
 
@@ -160,13 +160,13 @@ def sentences(paragraph: str) -> list[str]:
     A mark does not end a sentence before a small letter, nor a full stop after an initial, a word
     with a full stop in it (U.S.) or a common English abbreviation.
     """
-    found = []
+    pieces = []
     start = 0
     for mark in _STOP.finditer(paragraph):
         if _ends(paragraph, mark):
-            found.append(paragraph[start : mark.end()].strip())
+            pieces.append(paragraph[start : mark.end()].strip())
             start = mark.end()
-    return [sentence for sentence in (*found, paragraph[start:].strip()) if sentence]
+    return [sentence for sentence in (*pieces, paragraph[start:].strip()) if sentence]
 
 
 def _ends(paragraph: str, mark: re.Match[str]) -> bool:

@@ -58,12 +58,12 @@ def _without_markup(text: str, media: Collection[str]) -> str:
     out: list[str] = []
     opened: list[tuple[str, int]] = []  # what is open, and how long `out` was before it
     unended: set[str] = set()  # tags that are never closed from here on: not looked for twice
-    place = 0
-    while match := _TOKEN.search(text, place):
-        out.append(text[place : match.start()])
-        place = match.end()
+    position = 0
+    while match := _TOKEN.search(text, position):
+        out.append(text[position : match.start()])
+        position = match.end()
         if match["comment"]:
-            place = _after(text, "-->", place, unended)
+            position = _after(text, "-->", position, unended)
         elif match["open"]:
             if len(opened) == MAX_NESTING:
                 raise NestingError(f"links, templates and tables nested deeper than {MAX_NESTING}")
@@ -74,20 +74,20 @@ def _without_markup(text: str, media: Collection[str]) -> str:
             tag = match["tag"].lower()
             is_opened = not match["slash"] and not match["rest"].endswith("/")
             if tag in _NO_PROSE and is_opened:
-                place = _after(text, f"</{tag}", place, unended)
+                position = _after(text, f"</{tag}", position, unended)
             elif tag in ("br", "p", "div", "li", "tr"):
                 out.append(" ")
-    return "".join((*out, text[place:]))
+    return "".join((*out, text[position:]))
 
 
-def _after(text: str, end: str, place: int, unended: set[str]) -> int:
-    """Return where the text goes on after `end` (and its tag); `place` if the end never comes."""
+def _after(text: str, end: str, position: int, unended: set[str]) -> int:
+    """Return where the text goes on after `end` (and its tag); `position` if it never comes."""
     if end in unended:
-        return place
-    if found := _ENDS[end].search(text, place):
-        return found.end()
+        return position
+    if match := _ENDS[end].search(text, position):
+        return match.end()
     unended.add(end)
-    return place
+    return position
 
 
 def _close_markup(

@@ -247,8 +247,8 @@ def name_cleaner(names: Iterable[str]) -> Callable[[str], str]:
             if start < end or match[0] not in lengths or is_word(text, start - 1):
                 continue
             stops = (start + length for length in lengths[match[0]])
-            found = (stop for stop in stops if text[start:stop] in wanted)
-            stop = next((stop for stop in found if not is_word(text, stop)), 0)
+            name_ends = (stop for stop in stops if text[start:stop] in wanted)
+            stop = next((stop for stop in name_ends if not is_word(text, stop)), 0)
             if stop:
                 pieces += [text[end:start], "<name>"]
                 end = stop

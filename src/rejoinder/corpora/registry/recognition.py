@@ -102,8 +102,8 @@ def title_of(path: str | Path) -> str:
     """Return the title of a file's form if it is of one tool, read or not, else nothing."""
     sample = inspect(path, Choice(is_settable=False))
     forms = (form for form in _ALL if _is_special(form) and form.name != "messages")
-    found = next((form for form in forms if form.matches(sample)), None) or refused_form(sample)
-    return "" if found is None else found.title
+    own_form = next((form for form in forms if form.matches(sample)), None) or refused_form(sample)
+    return "" if own_form is None else own_form.title
 
 
 def _is_special(form: Form) -> bool:

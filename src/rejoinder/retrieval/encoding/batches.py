@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import check_column, check_count
+from rejoinder.checks import check_column, check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, has_unit_vectors

@@ -259,16 +259,12 @@ def with_placeholders(text: str, others: Sequence[str]) -> str:
     A part of a known form is variable if an other message has another value there.
     """
     own = tokens_of(text)
-    slots = {
-        number: _Slot(number, number + 1, Counter())
-        for number, token in enumerate(own)
-        if token.kind not in _PLAIN
-    }
+    variable = {number for number, token in enumerate(own) if token.kind == "mark"}
     words: dict[tuple[int, int], _Slot] = {}
     compared = 0
     for other in others[:_COMPARED]:
-        compared += _compare(own, tokens_of(other), slots, words)
-    chosen = [slot for slot in slots.values() if _is_form_variable(own[slot.start], slot)]
+        compared += _compare(own, tokens_of(other), variable, words)
+    chosen = [_Slot(number, number + 1, Counter()) for number in variable]
     chosen += _variable_words(own, list(words.values()), compared)
     return _fill(text, own, chosen)
 
@@ -276,26 +272,26 @@ def with_placeholders(text: str, others: Sequence[str]) -> str:
 def _compare(
     own: Sequence[Token],
     other: Sequence[Token],
-    slots: dict[int, _Slot],
+    variable: set[int],
     words: dict[tuple[int, int], _Slot],
 ) -> bool:
-    """Count what another message has in place of each part; return whether it is like the own."""
+    """Return whether another message is like the own one.
+
+    Then add the numbers of own forms in whose place it has another value, and count its `words` in
+    the places of own ones.
+    """
     matcher = align([t.key for t in own], [t.key for t in other])
     if matcher is None or matcher.ratio() < _ALIKE:
         return False
     for operation, start, end, first, last in matcher.get_opcodes():
         if operation == "equal":
             for number, token in zip(range(start, end), other[first:last], strict=True):
-                if number in slots:
-                    slots[number].values[token.text] += 1
+                if own[number].kind not in _PLAIN and token.text != own[number].text:
+                    variable.add(number)
         elif operation == "replace" and max(end - start, last - first) <= _MOST_WORDS:
             value = " ".join(token.text for token in other[first:last])
             words.setdefault((start, end), _Slot(start, end, Counter())).values[value] += 1
     return True
-
-
-def _is_form_variable(token: Token, slot: _Slot) -> bool:
-    return token.kind == "mark" or any(value != token.text for value in slot.values)
 
 
 def _variable_words(own: Sequence[Token], slots: list[_Slot], compared: int) -> list[_Slot]:

@@ -60,7 +60,7 @@ class BoundedMemory(OrderedDict[str, Any]):
 
 def _letters(value: object) -> int:
     """Return the letters of a conversation's messages; 0 of anything else."""
-    return sum(len(each["content"]) for each in value) if isinstance(value, list) else 0
+    return sum(len(message["content"]) for message in value) if isinstance(value, list) else 0
 
 
 class Receiver:

@@ -375,7 +375,7 @@ class Answers:
     def _search(self, queries: Sequence[_Query], vectors: Any) -> list[dict[str, Any]]:
         """Search once for questions with equal options, whose conversations are encoded."""
         options = queries[0].options
-        found = self.index.search_vectors(
+        results = self.index.search_vectors(
             vectors,
             options.first_search,
             inputs=[part for query in queries for part in query.reading.message.parts],
@@ -384,14 +384,14 @@ class Answers:
             foreign=[query.reading.message.is_foreign for query in queries],
         )
         if options.minimum_confidence is not None:
-            answers = self.calibrated().apply_threshold(found, options)
+            answers = self.calibrated().apply_threshold(results, options)
             return [_to_json(answer.replies, answer.confidence) for answer in answers]
         if options.rerank:
             assert self.ranker is not None
             cascade = Cascade(self.index, self.ranker, options.rerank)
-            contexts = answered([query.reading for query in queries], found)
-            found = cascade.rank(contexts, found, options)
-        return [_to_json(replies) for replies in found]
+            contexts = answered([query.reading for query in queries], results)
+            results = cascade.rank(contexts, results, options)
+        return [_to_json(replies) for replies in results]
 
     def _latest(self) -> Index:
         """Return the index as it is in its store, or as the last search found it.

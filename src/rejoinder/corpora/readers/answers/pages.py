@@ -82,8 +82,8 @@ def _reply(question: str, answer: str, category: str = "") -> Candidate:
 
 def _marked_up(tree: Any, notes: list[str]) -> Iterator[Candidate]:
     """Yield the questions of FAQPages, as JSON-LD or microdata."""
-    for found in linked_data(tree, notes):
-        waiting = deque([found])
+    for data in linked_data(tree, notes):
+        waiting = deque([data])
         while waiting:  # an FAQPage may stand in a list, or in a graph
             value = waiting.popleft()
             waiting += value if isinstance(value, list) else []

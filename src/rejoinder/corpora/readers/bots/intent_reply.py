@@ -20,4 +20,4 @@ def candidate_of_messages(
         payload["variants"] = messages[0][1:]
     text = " ".join(alternatives[0] for alternatives in messages)
     title = " ".join(name.replace("_", " ").replace("-", " ").replace(".", " ").split())
-    return Candidate(text, payload, title, tuple((each,) for each in questions))
+    return Candidate(text, payload, title, tuple((question,) for question in questions))

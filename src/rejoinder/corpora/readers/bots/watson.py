@@ -78,8 +78,8 @@ def _messages(output: Any) -> list[list[str]]:
             messages.append([text.strip() for text in alternatives])
     text = output.get("text")
     if not messages and text is not None:
-        given = text.get("values") if isinstance(text, dict) else text
-        alternatives = texts_of(given if isinstance(given, list) else [given])
+        texts = text.get("values") if isinstance(text, dict) else text
+        alternatives = texts_of(texts if isinstance(texts, list) else [texts])
         messages = [[own.strip() for own in alternatives]] if alternatives else []
     return messages
 

@@ -65,9 +65,9 @@ class _Row(NamedTuple):
 def read_convai2(path: Path, reading: Reading, settings: Convai2Settings) -> Iterator[Example]:
     """Yield the examples of a file; InputError also: too few dialogues to draw candidates from."""
     examples = (
-        each
+        example
         for dialogue in _dialogues(path, reading)
-        for each in _convai2_examples(*dialogue, path, reading, settings)
+        for example in _convai2_examples(*dialogue, path, reading, settings)
     )
     return draw_candidates(examples, path, reading, settings) if settings.draw else examples
 
@@ -105,8 +105,8 @@ def _with_candidates(
     # A text is hashed by SHA-512: the same everywhere.
     rng = random.Random(f"{settings.seed} {example.id}")
     drawn: dict[str, None] = {}
-    for place in _places(rng, len(pool), 4 * settings.draw):
-        response, thread = pool[place]
+    for position in _places(rng, len(pool), 4 * settings.draw):
+        response, thread = pool[position]
         if thread != example.thread and response != example.response:
             drawn[response] = None
         if len(drawn) == settings.draw:
@@ -128,12 +128,12 @@ def _dialogues(path: Path, reading: Reading) -> Iterator[tuple[list[str], list[_
     personas = list[str]()
     rows = list[_Row]()
     last = 0
-    for place, more_personas, more_rows in parse_lines(path, reading, _parse_convai2):
-        if place <= last:  # it starts again at 1, or at 2 if that line was bad
+    for number, more_personas, more_rows in parse_lines(path, reading, _parse_convai2):
+        if number <= last:  # it starts again at 1, or at 2 if that line was bad
             yield personas, rows
             personas = []
             rows = []
-        last = place
+        last = number
         personas += more_personas
         rows += more_rows
     yield personas, rows
@@ -149,19 +149,19 @@ def _parse_convai2(number: int, line: str) -> list[tuple[int, list[str], list[_R
     text, *fields = (part.strip().replace("\\n", "\n") for part in match[2].split("\t"))
     parts = [part.strip() for part in text.split("\n")]
     personas = [part for part in parts if _PERSONA.match(part)]
-    said = ["" if part == _SILENCE else part for part in parts if not _PERSONA.match(part)]
+    messages = ["" if part == _SILENCE else part for part in parts if not _PERSONA.match(part)]
     response = fields[0] if fields else ""
-    if personas and response and not said:
+    if personas and response and not messages:
         raise BadRecordError("a response to a persona line; a response follows a message and a tab")
-    rows = [_Row(number, message, "") for message in said[:-1]]
-    if said and (said[-1] or response):
+    rows = [_Row(number, message, "") for message in messages[:-1]]
+    if messages and (messages[-1] or response):
         listed = fields[2].split("|") if len(fields) > 2 and fields[2] else []
         candidates = tuple(text.strip() for text in listed)
         if candidates and response not in candidates:
             raise BadRecordError("the response is not among the candidates of its line")
         if len(candidates) == 1:
             raise BadRecordError("one candidate; ranking needs at least 2")
-        rows.append(_Row(number, said[-1], response, candidates))
+        rows.append(_Row(number, messages[-1], response, candidates))
     return [(int(match[1]), personas, rows)]
 
 
@@ -173,12 +173,12 @@ def _convai2_examples(
     thread = content_thread(itertools.islice(spoken, 2))
     lines = " ".join(line for line in personas if line.startswith(_SIDES[settings.personas]))
     persona = [lines] if lines else []
-    said: list[str] = []
+    messages: list[str] = []
     for row in rows:
-        said += [row.message] if row.message else []
+        messages += [row.message] if row.message else []
         if not row.response:
             continue
-        if context := (*persona, *reading.newest(said)):
+        if context := (*persona, *reading.newest(messages)):
             name = f"{reading.stem(path)}:{row.number}"
             label = None
             if row.candidates:  # which end with the response in ParlAI; it may also stand before
@@ -186,7 +186,7 @@ def _convai2_examples(
             yield Example(context, row.response, name, thread, "convai2", row.candidates, label)
         else:
             reading.drop("responses with nothing before them")
-        said.append(row.response)
+        messages.append(row.response)
     reading.without_reply += bool(rows) and not any(row.response for row in rows)
 
 

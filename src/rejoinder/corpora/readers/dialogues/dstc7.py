@@ -49,7 +49,7 @@ def read_dstc7(path: Path, reading: Reading, settings: Dstc7Settings) -> Iterato
     wanted = "no answer; a line is an example id, a tab and ids of candidates"
     for name, rest in tab_pairs(settings.answers, reading, wanted) if settings.answers else ():
         ids, _, text = rest.partition("\t")
-        answers[name] = {each.strip(): text for each in ids.split(",")}
+        answers[name] = {candidate.strip(): text for candidate in ids.split(",")}
 
     def parse(number: int, record: Any) -> Iterator[Example]:
         if not isinstance(record, dict):
@@ -72,9 +72,11 @@ def _dstc7_examples(
 ) -> Iterator[Example]:
     """Yield a record's examples, one for each right answer, with its candidates."""
     name = _id(record.get("example-id"), "example-id")
-    said = [
-        text_of(message.get("utterance"), f"messages-so-far[{place}].utterance")
-        for place, message in enumerate(_objects(record.get("messages-so-far"), "messages-so-far"))
+    utterances = [
+        text_of(message.get("utterance"), f"messages-so-far[{position}].utterance")
+        for position, message in enumerate(
+            _objects(record.get("messages-so-far"), "messages-so-far")
+        )
     ]
     answers = known.get(name)
     if "options-for-correct-answers" in record:
@@ -83,9 +85,9 @@ def _dstc7_examples(
         raise BadRecordError(
             f"example {name} has no answer; name the file of the answers: --set answers=FILE"
         )
-    answers = {each: text for each, text in answers.items() if each.upper() != _NONE}
-    messages = [message for message in said if message.strip()]
-    reading.blank_messages += len(said) - len(messages)
+    answers = {candidate: text for candidate, text in answers.items() if candidate.upper() != _NONE}
+    messages = [message for message in utterances if message.strip()]
+    reading.blank_messages += len(utterances) - len(messages)
     if not messages:
         raise BadRecordError("messages-so-far is blank; it needs at least one message")
     thread = content_thread(messages[:2])
@@ -109,25 +111,25 @@ def _choice(
     """Return response, candidates and its place among them; a blank response if there is none."""
     if len(options) < 2:
         raise BadRecordError(f"{len(options)} candidates in options-for-next; 2 or more are read")
-    right = [each for each in answers if each in options]
+    right = [candidate for candidate in answers if candidate in options]
     if not right or not options[right[0]].strip():
         reading.drop("dialogues without a right candidate" if not right else "blank responses")
         return "", (), None
-    kept = [each for each in options if each == right[0] or each not in right]
-    return options[right[0]], tuple(options[each] for each in kept), kept.index(right[0])
+    kept = [candidate for candidate in options if candidate == right[0] or candidate not in right]
+    return options[right[0]], tuple(options[candidate] for candidate in kept), kept.index(right[0])
 
 
 def _options(record: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return texts by candidate ids, in the order of the list; repeated candidates count once."""
     options: dict[str, str] = {}
-    for place, option in enumerate(_objects(record[name], name)):
-        each = _id(option.get("candidate-id"), f"{name}[{place}].candidate-id")
-        options[each] = text_of(option.get("utterance"), f"{name}[{place}].utterance")
+    for position, option in enumerate(_objects(record[name], name)):
+        candidate = _id(option.get("candidate-id"), f"{name}[{position}].candidate-id")
+        options[candidate] = text_of(option.get("utterance"), f"{name}[{position}].utterance")
     return options
 
 
 def _objects(value: Any, name: str) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise BadRecordError(f"{name} is missing or no list of objects")
     return value
 

@@ -211,7 +211,7 @@ def _thread(
     thread = next((of_mail[name] for name in earlier if name in of_mail), "")
     threads = of_subject.setdefault(subject, []) if subject else []
     if not thread and is_answer and threads:
-        best = max(reversed(threads), key=lambda each: each.fit(set(people)))
+        best = max(reversed(threads), key=lambda candidate: candidate.fit(set(people)))
         thread = best.name if best.fit(set(people)) else ""
     thread = thread or own or name_of_new
     for name in filter(None, (own, *earlier)):
@@ -222,7 +222,7 @@ def _thread(
 
 def _remember(threads: list[_Thread], name: str, people: Sequence[str]) -> None:
     """Make a thread the newest of its subject, with the addresses of a mail."""
-    known = next((each for each in threads if each.name == name), None)
+    known = next((thread for thread in threads if thread.name == name), None)
     if known is not None:
         threads.remove(known)
     threads.append(known or _Thread(name, people[0] if people else "", set()))

@@ -25,11 +25,11 @@ MAX_WORDS = 59
 def read_amazon_qa(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
     """Read a file of either shape: the question is the context, the product (asin) the thread."""
     name = reading.stem(path)
-    for number, place, product, question, answer in parse_lines(path, reading, _pairs):
+    for number, position, product, question, answer in parse_lines(path, reading, _pairs):
         if reason := fault_of_answer(question, answer):
             reading.drop(reason)
         else:
-            yield Example((question,), answer, f"{name}:{number}:{place}", product, "amazon-qa")
+            yield Example((question,), answer, f"{name}:{number}:{position}", product, "amazon-qa")
 
 
 def fault_of_answer(question: str, answer: str) -> str:
@@ -58,7 +58,7 @@ def _pairs(number: int, line: str) -> list[tuple[int, int, str, str, str]]:
                 (text, _field(answer, "answerText", str))
                 for answer in _field(question, "answers", list)
             ]
-    return [(number, place, product, *pair) for place, pair in enumerate(pairs)]
+    return [(number, position, product, *pair) for position, pair in enumerate(pairs)]
 
 
 def _parse(line: str) -> dict[str, Any]:
@@ -81,8 +81,10 @@ def _field(record: Any, name: str, kind: type) -> Any:
     if not isinstance(value, kind):
         wanted = "a text" if kind is str else "a list"
         is_record = isinstance(record, dict)
-        there = ", ".join(map(str, list(record)[:6])) if is_record else f"a {type(record).__name__}"
-        raise BadRecordError(f"no {name} ({wanted}); there is {there[:100] or 'nothing'}")
+        content = (
+            ", ".join(map(str, list(record)[:6])) if is_record else f"a {type(record).__name__}"
+        )
+        raise BadRecordError(f"no {name} ({wanted}); there is {content[:100] or 'nothing'}")
     if not isinstance(value, str):
         return value
     try:  # Python 2 may write a character beyond U+FFFF as two halves

@@ -104,7 +104,7 @@ def _comments(element: _Element, gold: Mapping[str, str]) -> Iterator[tuple[str,
 
 def _text(element: _Element, *tags: str) -> str:
     """Return the text of the last of these elements."""
-    return "".join(["", *("".join(each.itertext()) for each in element.iter(*tags))][-1])
+    return "".join(["", *("".join(part.itertext()) for part in element.iter(*tags))][-1])
 
 
 def _examples(
@@ -117,16 +117,16 @@ def _examples(
     """Make the examples of a question; of each comment that is not a response, count why."""
     thread = content_thread([question])
     only_first = settings.answers == "train" and (reading.part or split_of(thread)) != "train"
-    found = False
+    has_answer = False
     for name, label, text in comments:
         if label != GOOD:
             reading.drop("comments not labelled Good" if label else "comments without a label")
         elif not text:
             reading.drop("blank comments")
-        elif only_first and found:
+        elif only_first and has_answer:
             reading.drop("Good comments after the first")
         else:
-            found = True
+            has_answer = True
             yield Example((question,), text, f"{file}:{name}", thread, "semeval")
 
 
