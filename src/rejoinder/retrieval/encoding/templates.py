@@ -182,10 +182,12 @@ _FORMS = {
     r"[a-z\d]++(?:-[a-z\d]++)*\b",
     "number": r"\d++(?:[.,]\d++)*+",
     "word": r"[^\W\d_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W\d_]+)*",
-    "sign": r"\S",
 }
+_BEGINS = r"(?=[\w<{$€£+#.%-])"  # what begins no form is a sign at once
 _TOKEN = search_pattern(
-    "|".join(f"(?P<{kind}>{form})" for kind, form in _FORMS.items()), re.IGNORECASE
+    rf"{_BEGINS}(?:{'|'.join(f'(?P<{kind}>{form})' for kind, form in _FORMS.items())})"
+    r"|(?P<sign>\S)",
+    re.IGNORECASE,
 )
 _PLAIN = frozenset(("word", "sign"))
 _GREETINGS = frozenset(
