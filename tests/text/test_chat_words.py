@@ -14,6 +14,8 @@ from rejoinder.text.chat_words import read_chat_words
         ("Thx, ur shop is great", "thanks, your shop is great"),
         ("is there a bike 4 my son 2nite", "is there a bike for my son tonight"),
         ("i wanna pay on friday cuz i get paid then", "i want to pay on friday because i get paid then"),
+        ("PLS send the MSG again", "please send the MSG again"),
+        ("DID U GET MY MSG", "DID you GET MY message"),
     ],
 )
 def test_they_are_read_as_the_words_they_stand_for(typed, read):
@@ -22,7 +24,7 @@ def test_they_are_read_as_the_words_they_stand_for(typed, read):
 
 @pytest.mark.parametrize(
     "typed",
-    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper"],
+    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper", "Is there a 2 yr warranty?", "Does the soup contain MSG?", "Is the HV cable included?"],
 )
 def test_names_numbers_and_addresses_stay(typed):
     assert read_chat_words(typed) == typed

@@ -176,7 +176,7 @@ def test_an_answer_is_no_call(text):
 @pytest.mark.parametrize(("text", "asking"), [
     ("pls move my class", True), ("I would like to say that I like it", False), ("people tell me that it is good", False), ("Please send my warm regards to Ann.", False),
     ("Please excuse that this is so long.", False), ("please note the date", False), ("Please note: can you move my class?", True), ("Excuse me, can I still pay?", True),
-    ("How are you and your dog?", False), ("How are your prices?", True),
+    ("How are you and your dog?", False), ("How are you doing today?", False), ("How are you handling my data?", True), ("How are your prices?", True),
 ])
 def test_only_questions_and_requests_ask(text, asking):
     assert asks(text) is asking

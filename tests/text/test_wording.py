@@ -29,6 +29,7 @@ def test_what_only_gives_a_tone_is_left_out(typed, read):
     [
         "lol", "haha!!", ":)", "...", "?!?!", "3) the third", "it costs 5 : 3", "see 8)", "http://a.b:/c", "note: (below)",
         "wait...what", "the LOL dolls are out", "Is it open?", "  two  blanks", "x D", "lollipops", "Omgenius", "",
+        "Do you sell paracetamol 500 mg?", "MFG date?",
     ],
 )  # fmt: skip
 def test_whatever_says_something_stays(text):

@@ -13,8 +13,9 @@ msg message, msgs messages, wk week, wks weeks, pwd password, ppl people,
 abt about, acct account, addr address, wanna want to, gonna going to, gotta have to, w/ with,
 w/o without, hv have, gd good, rly really, soz sorry, cld could, shld should, wld would, nxt next,
 luv love, tho though, gr8 great, l8r later, 2moro tomorrow, 2day today, 2nite tonight,
-wot what, yr your, hav have, sum1 someone, ne1 anyone, heya hey"""
+wot what, hav have, sum1 someone, ne1 anyone, heya hey"""
 _WORDS = dict(entry.split(maxsplit=1) for entry in _READ_AS.strip().split(","))
+_OTHER_IN_CAPITALS = frozenset(["MSG", "HV"])  # glutamate, high voltage
 _BEFORE_PRONOUNS = {"r": "are", "4": "for"}
 _SHORT = search_pattern(
     r"(?<![\w@/.'-])(?i:"
@@ -34,5 +35,7 @@ def read_chat_words(text: str) -> str:
 
 
 def _word(match: re.Match[str]) -> str:
+    if match[0] in _OTHER_IN_CAPITALS and not match.string.isupper():
+        return match[0]
     short = match[0].lower()
     return _WORDS.get(short) or _BEFORE_PRONOUNS[short]

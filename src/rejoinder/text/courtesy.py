@@ -89,6 +89,9 @@ _STOCK = match_pattern(
     r"|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)"
     r"|excuse|pardon|note|(?:send|give|pass on) (?:my|our)(?: \w+)? (?:regards|greetings|wishes))\b"
 )
+_WELLBEING = match_pattern(
+    r"how are you\b(?! (?!(?:doing|feeling|keeping|holding|coping|getting)\b)\w+ing\b)"
+)
 _INDIRECT = search_pattern(
     r"\b(?:know|wonder(?:ing)?|curious|ask(?:ing)?|tell (?:me|us)|find out|check|explain"
     r"|understand) (?:how|if|whether|when|where|what|which|who|why)\b"
@@ -174,11 +177,11 @@ def gives_thanks(text: str) -> bool:
 def asks(text: str) -> bool:
     """Return whether a sentence asks or demands something, maybe indirectly: "to know whether"."""
     tokens = words(text)
-    if tokens[:3] == ("how", "are", "you"):
+    plain = " ".join(tokens)
+    if _WELLBEING.match(plain):
         return False
     if text.endswith(("?", "\uff1f")):
         return True
-    plain = " ".join(tokens)
     is_asked = tokens[:1] != () and tokens[0] in _ASKING
     is_wanted = is_asked or not _PLEASE.isdisjoint(tokens) or _INDIRECT.search(plain) is not None
     return is_wanted and _STOCK.match(plain) is None

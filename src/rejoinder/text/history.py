@@ -54,7 +54,7 @@ class HistoryText:
     ) -> tuple[Ids, Ids]:
         """Return the ids of such texts and the number of each one's.
 
-        Apart they are cut as any message's, joined at the end.
+        With `apart` each is cut as any message is; a joined history loses its end.
         """
         if self.apart:
             return encode_messages(tokenizer, texts, max_length)

@@ -40,7 +40,7 @@ def _pattern(end: int) -> re.Pattern[str]:
     return search_pattern(f"{word}+(?:{apostrophe}{word}+)*|{mark}+")
 
 
-# As in `text`: the class for plain ASCII is matched several times as fast.
+# As in `tokens`: the class for plain ASCII is matched several times as fast.
 _ASCII = _pattern(0x80)
 _ALL = _pattern(0x110000)
 

@@ -1,4 +1,4 @@
-"""What says how something is meant, and not what: laughter, emoticons, runs of marks."""
+"""The tone of a text: laughter, emoticons and runs of marks, which say nothing of its subject."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EMOTICON = search_pattern(
     r"(?![^\s.,!?])"
 )
 _INTERJECTION = match_pattern(
-    r"(?i:o?mf?g|l(?:ol){1,9}z?|lmf?ao|rofl|a?(?:ha){2,9}h?|(?:he){2,9}h?|u[gr]?h+|argh+"
+    r"(?i:omf?g|l(?:ol){1,9}z?|lmf?ao|rofl|a?(?:ha){2,9}h?|(?:he){2,9}h?|u[gr]?h+|argh+"
     r"|tbh|idk|ngl|smh)"
 )
 _ENDS = ",.!?\u2026"
