@@ -39,6 +39,12 @@ def test_messages_are_grouped_and_what_they_answered_is_kept():
     assert mined.replies[0].examples[0][0] == "Hello?"
 
 
+def test_blank_messages_take_no_place_among_the_newest_ones():
+    chats = [Example((f"where is it {day}", "", " ", "", ""), "It is on its way.") for day in "abc"]
+    [reply] = mine_examples(chats, WordEncoder()).replies
+    assert set(reply.examples) == {("where is it a",), ("where is it b",), ("where is it c",)}
+
+
 def test_the_most_replies_are_those_that_cover_most():
     mined = mine_examples([*WELCOME, *SHIPS], WordEncoder(), most=1, least=1)
     assert [reply.count for reply in mined.replies] == [4]

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.keys import context_key
 from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import rewrite_states
@@ -356,11 +356,6 @@ class FeedbackLog:
         return hashlib.blake2b(
             source.encode(errors="replace"), key=self.database.salt, digest_size=8
         ).hexdigest()
-
-
-def context_key(context: Iterable[str]) -> str:
-    """Return what equal conversations have in common."""
-    return text_key(" ".join(context))
 
 
 def _learned_keys(context: Sequence[str]) -> set[str]:

@@ -129,6 +129,11 @@ def _mistyped(one: str, other: str) -> bool:
     )
 
 
+def newest_messages(context: Iterable[str]) -> tuple[str, ...]:
+    """Return the newest `NEWEST` messages of a conversation that are not blank, oldest first."""
+    return tuple(message for message in context if message.strip())[-NEWEST:]
+
+
 def match(
     replies: Iterable[tuple[int, Candidate]],
     examples: Sequence[Example],
@@ -139,7 +144,7 @@ def match(
     matches = []
     for example in examples:
         position = matcher.find(example.response)
-        context = tuple(text for text in example.context[-NEWEST:] if text.strip())
+        context = newest_messages(example.context)
         if position is not None and context:
             matches.append(
                 Match(position, context, example.thread or " ".join(example.context[:1]))

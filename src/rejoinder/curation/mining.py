@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray, IntArray, unit_rows
-from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.keys import context_key, text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.curation.chats import read_chats
 from rejoinder.curation.cover import choose, cover
 from rejoinder.curation.examples import most_different
-from rejoinder.curation.matching import NEWEST
+from rejoinder.curation.matching import newest_messages
 from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
@@ -87,7 +87,7 @@ class _Text:
         self.count += 1
         if len(self.spellings) < _OF_A_TEXT or example.response in self.spellings:
             self.spellings[example.response] += 1
-        context = tuple(text for text in example.context[-NEWEST:] if text.strip())
+        context = newest_messages(example.context)
         if context and len(self.contexts) < _OF_A_TEXT:
             self.contexts.append(context)
 
@@ -252,9 +252,7 @@ def _reply(
         for spelling, _ in member.spellings.most_common():
             by_key.setdefault(text_key(spelling), spelling)
     others = [other for other in by_key.values() if other != text][:_GATHERED]
-    contexts = {
-        text_key(" ".join(context)): context for member in members for context in member.contexts
-    }
+    contexts = {context_key(context): context for member in members for context in member.contexts}
     gathered = list(contexts.values())[:_GATHERED]
     examples: list[tuple[str, ...]] = []
     if gathered:
