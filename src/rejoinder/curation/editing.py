@@ -127,8 +127,8 @@ class Editor:
         target = self.index.candidate(to)
         if own not in (*source.examples, *source.learned):
             raise NotFoundError(
-                f"reply {position} has no such example to move to reply {to}; "
-                "`GET /v1/candidates` shows them"
+                f"reply {position} has no such example to move to reply {to}; give one that it "
+                "has, exactly as it is written"
             )
         without = replace(
             source,

@@ -56,7 +56,7 @@ def recall(log: LogDatabase, ticket: Ticket, token: str = "") -> dict[str, Any] 
     digest, result = row
     if digest != ticket.digest:
         raise ReusedKeyError(
-            "this Idempotency-Key was given with another request; take a new one for each request"
+            "this idempotency key was given with another request; take a new one for each request"
         )
     return result
 
