@@ -131,8 +131,8 @@ def find_change(log: LogDatabase, number: int, *, token: str = "") -> Change | N
 def _undone(log: LogDatabase, first: int, token: str) -> set[int]:
     """Return which changes from a number on are undone: of each some undoing is not undone.
 
-    Undoings have higher numbers than what they undo.
-    The column says so of changes whose undoing an earlier version did not link to them.
+    Undoings have higher numbers than the changes that they undo. Earlier versions did not write
+    which change an undoing undoes; they set the flag `undone` of that change instead.
     """
     is_undone: dict[int, bool] = {}
     for number, undoes, flag in change_table.undoings(log, first, token):
