@@ -43,7 +43,10 @@ class Conditions(NamedTuple):
 
 
 def insert(connection: Connection, row: EntryRow, ticket: str | None) -> int:
-    """Write an entry, with "KEY:..." as its ticket, if it has one; return its number."""
+    """Write an entry; return its number.
+
+    A ticket is "KEY:..."; `find_ticket` finds it by the key.
+    """
     values = (
         row.time,
         msgspec.json.encode(row.context).decode(),
