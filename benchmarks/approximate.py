@@ -40,8 +40,9 @@ from rejoinder.arrays import FloatArray
 from rejoinder.progress import track
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS, MEASURED_AT, library
+from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS, library
 from rejoinder.stores.scan import Scores, exact_scores, search
+from rejoinder.stores.tuning import MEASURED_AT
 
 TURN = 25
 """Queries after which the next program has its turn."""

@@ -110,6 +110,12 @@ def test_a_message_is_a_reply_or_not(reply, message, is_it):
     assert matcher.find(message) == (7 if is_it else None)
 
 
+def test_blank_messages_take_no_place_among_the_newest_ones():
+    example = Example(("Hello!", "Where is my parcel?", "", " ", "\n", ""), "It is on its way.")
+    [found] = match([(0, Candidate("It is on its way."))], [example])
+    assert found.context == ("Hello!", "Where is my parcel?")
+
+
 def test_a_message_that_two_replies_equal_as_well_is_neither():
     matcher = ReplyMatcher([(0, Candidate("We open at nine today.")), (1, Candidate("We open at nine daily."))])
     assert matcher.find("We open at nine d.") is None

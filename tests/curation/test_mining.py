@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from rejoinder.arrays import unit_rows
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.registry.candidates import read_candidates
-from rejoinder.curation import mining
-from rejoinder.curation.mining import check_output, choose, mine_examples, write_replies
+from rejoinder.curation import cover, mining
+from rejoinder.curation.cover import choose
+from rejoinder.curation.mined_file import check_output, write_replies
+from rejoinder.curation.mining import mine_examples
 from rejoinder.errors import InputError
 from tests.retrieval.test_examples import WordEncoder
 
@@ -35,6 +37,12 @@ def test_messages_are_grouped_and_what_they_answered_is_kept():
     assert mined.uncovered == (("Purple elephants dance rarely near volcanoes.", 1),)
     assert set(mined.replies[1].examples) == {("thanks so",), ("thanks very",), ("thanks a lot",)}
     assert mined.replies[0].examples[0][0] == "Hello?"
+
+
+def test_blank_messages_take_no_place_among_the_newest_ones():
+    chats = [Example((f"where is it {day}", "", " ", "", ""), "It is on its way.") for day in "abc"]
+    [reply] = mine_examples(chats, WordEncoder()).replies
+    assert set(reply.examples) == {("where is it a",), ("where is it b",), ("where is it c",)}
 
 
 def test_the_most_replies_are_those_that_cover_most():
@@ -65,7 +73,7 @@ def test_the_cover_is_greedy_and_exact(seed, most):
 
 
 def test_of_many_messages_some_are_compared(monkeypatch):
-    monkeypatch.setattr(mining, "COMPARED", 50)
+    monkeypatch.setattr(cover, "COMPARED", 50)
     vectors = unit_rows(np.eye(3, dtype=np.float32)[np.arange(300) % 3])
     chosen = choose(vectors, np.ones(300, np.float32), 10, 0.9)
     assert sorted((chosen % 3).tolist()) == [0, 1, 2]

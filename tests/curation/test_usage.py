@@ -8,7 +8,8 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import Entry
-from rejoinder.curation.usage import SHOWN, group_by_meaning, usage, usage_document
+from rejoinder.curation.usage import SHOWN, group_by_meaning, usage
+from rejoinder.curation.usage_report import usage_document
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of
 from tests.retrieval.test_examples import WordEncoder

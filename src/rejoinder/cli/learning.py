@@ -78,10 +78,11 @@ def mine(
     """
     from rejoinder.corpora.registry.sources import find_corpus, parse_settings
     from rejoinder.curation import mining
+    from rejoinder.curation.mined_file import check_output, write_replies
     from rejoinder.encoders.bundled import DEFAULT
     from rejoinder.encoders.open import open_encoder
 
-    mining.check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite)
     encoder = open_encoder(model or DEFAULT, device=device)
     with track("Reading chats", unit="messages") as advance:
         mined = mining.mine(
@@ -93,7 +94,7 @@ def mine(
             progress=advance,
             note=note,
         )
-    mining.write_replies(mined, output)
+    write_replies(mined, output)
     result = {
         "output": str(output),
         "messages": mined.messages,
@@ -400,7 +401,8 @@ def report(
     Example: rejoinder report replies.index -o report.html
     """
     from rejoinder.curation.feedback import FeedbackLog
-    from rejoinder.curation.usage import usage, usage_document
+    from rejoinder.curation.usage import usage
+    from rejoinder.curation.usage_report import usage_document
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: name a file that ends in .html or .md")

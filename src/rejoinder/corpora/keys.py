@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 from rejoinder.patterns import search_pattern
 
@@ -33,3 +34,8 @@ def text_key(text: str) -> str:
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.translate(_BLANKS).split()) or folded
+
+
+def context_key(context: Iterable[str]) -> str:
+    """Return the key by which conversations are compared: that of their messages as one text."""
+    return text_key(" ".join(context))

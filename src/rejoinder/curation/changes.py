@@ -11,20 +11,17 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-import msgspec
+from typing import NamedTuple
 
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.tickets import Ticket, remember
 from rejoinder.errors import InputError
-from rejoinder.stores.log_database import Connection, LogDatabase
+from rejoinder.stores.log import announced, change_table
+from rejoinder.stores.log.change_table import ChangeKind, State, StoredChange
+from rejoinder.stores.log.database import Connection, LogDatabase
 
-ChangeKind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
-State: TypeAlias = dict[int, Candidate | None]  # replies by position; None: there is none
 SHOWN = 50  # changes
-_MADE = "FROM change WHERE token IN ('', :token)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +76,10 @@ class Journal:
             OSError: likewise.
         """
         with self.log.writing() as connection:
-            pending = connection.execute(
-                "SELECT EXISTS (SELECT 1 FROM change WHERE token != '')"
-                " OR EXISTS (SELECT 1 FROM request WHERE token != '')"
-            ).fetchone()[0]
-            if pending:
+            if announced.has_any(connection):
                 if token:
-                    _confirm(connection, token)
-                connection.execute("DELETE FROM change WHERE token != ''")
-                connection.execute("DELETE FROM request WHERE token != ''")
+                    announced.confirm(connection, token)
+                announced.withdraw_all(connection)
 
     def announce(self, token: str) -> None:
         """Write the changes to the log as such that the manifest of this token has."""
@@ -95,12 +87,8 @@ class Journal:
         made = []
         with self.log.writing() as connection:
             for row in self._rows():
-                cursor = connection.execute(
-                    "INSERT INTO change (time, kind, before, after, undoes, token)"
-                    " VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
-                    (now, row.kind, _json(row.before), _json(row.after), row.undoes, token),
-                )
-                [number] = cursor.fetchone()
+                states = (row.before, row.after)
+                number = change_table.insert(connection, now, row.kind, states, row.undoes, token)
                 change = Change(number, now, row.kind, row.before, row.after, undone=False)
                 if row.ticket is not None:
                     result = {
@@ -115,19 +103,13 @@ class Journal:
     def confirm(self, token: str) -> None:
         """Say that the changes are made; if the log cannot be written, `settle` does so later."""
         with contextlib.suppress(InputError, OSError), self.log.writing() as connection:
-            _confirm(connection, token)
+            announced.confirm(connection, token)
 
     def withdraw(self, token: str) -> None:
         """Take the changes back, since the index has not changed; or let `settle` do so later."""
         self.made = []
         with contextlib.suppress(InputError, OSError), self.log.writing() as connection:
-            connection.execute("DELETE FROM change WHERE token = ?", (token,))
-            connection.execute("DELETE FROM request WHERE token = ?", (token,))
-
-
-def _confirm(connection: Connection, token: str) -> None:
-    connection.execute("UPDATE change SET token = '' WHERE token = ?", (token,))
-    connection.execute("UPDATE request SET token = '' WHERE token = ?", (token,))
+            announced.withdraw(connection, token)
 
 
 def changes(log: LogDatabase, limit: int | None = SHOWN, *, token: str = "") -> list[Change]:
@@ -135,39 +117,33 @@ def changes(log: LogDatabase, limit: int | None = SHOWN, *, token: str = "") -> 
 
     None as the limit: all changes.
     """
-    most = "" if limit is None else " LIMIT :limit"
-    values = {"token": token, "limit": limit}
-    states = f"SELECT id, time, kind, before, after {_MADE} ORDER BY id DESC{most}"
-    rows = log.rows(states, values)
-    undone = _undone(log, rows[-1][0], token) if rows else ()
+    rows = change_table.latest(log, limit, token)
+    undone = _undone(log, rows[-1].id, token) if rows else ()
     return [_change(row, undone) for row in rows]
 
 
 def find_change(log: LogDatabase, number: int, *, token: str = "") -> Change | None:
     """Return a change by its number; None: there is none."""
-    states = f"SELECT id, time, kind, before, after {_MADE} AND id = :id"
-    rows = log.rows(states, {"token": token, "id": number})
-    return _change(rows[0], _undone(log, number, token)) if rows else None
+    row = change_table.find(log, number, token)
+    return None if row is None else _change(row, _undone(log, number, token))
 
 
 def _undone(log: LogDatabase, first: int, token: str) -> set[int]:
     """Return which changes from a number on are undone: of each some undoing is not undone.
 
-    Undoings have higher numbers than what they undo.
-    The column says so of changes whose undoing an earlier version did not link to them.
+    Undoings have higher numbers than the changes that they undo. Earlier versions did not write
+    which change an undoing undoes; they set the flag `undone` of that change instead.
     """
-    links = f"SELECT id, undoes, undone {_MADE} AND id >= :first ORDER BY id DESC"
     is_undone: dict[int, bool] = {}
-    for number, undoes, flag in log.rows(links, {"token": token, "first": first}):
+    for number, undoes, flag in change_table.undoings(log, first, token):
         is_undone.setdefault(number, bool(flag))
         is_undone[undoes] = is_undone.get(undoes, False) or not is_undone[number]
     return {number for number, undone in is_undone.items() if undone}
 
 
-def _change(row: Sequence[Any], undone: Collection[int]) -> Change:
-    at, when, kind, before, after = row
-    states = _states(before, after) or ({}, {})
-    return Change(at, when, kind, *states, undone=at in undone)
+def _change(row: StoredChange, undone: Collection[int]) -> Change:
+    states = row.states or ({}, {})
+    return Change(row.id, row.time, row.kind, *states, undone=row.id in undone)
 
 
 def renamed(log: LogDatabase) -> dict[str, str]:
@@ -197,36 +173,14 @@ def rewrite_states(connection: Connection, rewrite: Callable[[Candidate], Candid
     A change whose replies cannot be read loses them: they may have what is to go.
     """
     count = 0
-    rows = connection.execute("SELECT id, before, after FROM change").fetchall()
-    for number, *texts in rows:
-        states = _states(*texts)
-        new: list[State] = [
-            {at: None if reply is None else rewrite(reply) for at, reply in state.items()}
-            for state in states or ({}, {})
-        ]
-        if states is None or new != [*states]:
+    for number, states in change_table.read_states(connection):
+        before, after = states or ({}, {})
+        new = (_rewritten(before, rewrite), _rewritten(after, rewrite))
+        if new != states:
             count += 1
-            connection.execute(
-                "UPDATE change SET before = ?, after = ? WHERE id = ?",
-                (_json(new[0]), _json(new[1]), number),
-            )
+            change_table.write_states(connection, number, new)
     return count
 
 
-def _json(state: State) -> str:
-    return msgspec.json.encode(list(state.items())).decode()
-
-
-def _states(before: object, after: object) -> tuple[State, State] | None:
-    """Return the replies before and after a change; None: they are of other types."""
-    try:
-        return _state(before), _state(after)
-    except msgspec.ValidationError:
-        return None
-
-
-def _state(text: object) -> State:
-    pairs: list[tuple[int, Candidate | None]] = msgspec.json.decode(
-        str(text), type=list[tuple[int, Candidate | None]]
-    )
-    return dict(pairs)
+def _rewritten(state: State, rewrite: Callable[[Candidate], Candidate]) -> State:
+    return {at: None if reply is None else rewrite(reply) for at, reply in state.items()}

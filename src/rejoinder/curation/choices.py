@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.keys import context_key, text_key
 from rejoinder.corpora.schema import Candidate
-from rejoinder.curation.feedback import Entry, context_key, has_words
+from rejoinder.curation.feedback import Entry, has_words
 from rejoinder.curation.matching import Match
 from rejoinder.retrieval.turns import clean_context
 

@@ -10,13 +10,14 @@ from typing import Any
 from rejoinder.checks import check_list
 from rejoinder.conversations import CONVERSATIONS, Conversation
 from rejoinder.corpora.schema import Candidate
-from rejoinder.curation.changes import Change, ChangeKind, ChangeRow, Journal, State, find_change
+from rejoinder.curation.changes import Change, ChangeRow, Journal, find_change
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError, NotFoundError
 from rejoinder.retrieval.encoding.batches import as_candidate, as_candidates, as_examples
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.turns import clean_context
+from rejoinder.stores.log.change_table import ChangeKind, State
 
 EDITED = ("text", "payload", "title", "examples")
 """Fields of a reply that `Editor.edit` takes."""
@@ -126,8 +127,8 @@ class Editor:
         target = self.index.candidate(to)
         if own not in (*source.examples, *source.learned):
             raise NotFoundError(
-                f"reply {position} has no such example to move to reply {to}; "
-                "`GET /v1/candidates` shows them"
+                f"reply {position} has no such example to move to reply {to}; give one that it "
+                "has, exactly as it is written"
             )
         without = replace(
             source,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from rejoinder.curation.feedback import FeedbackLog, context_key, unlearn
+from rejoinder.corpora.keys import context_key
+from rejoinder.curation.feedback import FeedbackLog, unlearn
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.store import PATIENCE
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.keys import context_key
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.matching import Match
 from rejoinder.encoders.protocol import DualEncoder
@@ -29,13 +29,13 @@ def with_examples(
     contexts: defaultdict[int, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for position, written, _ in matches:
         context = clean_context(written)
-        contexts[position].setdefault(text_key(" ".join(context)), context)
+        contexts[position].setdefault(context_key(context), context)
     changed = {}
     for position, by_key in contexts.items():
         reply = replies[position]
         known = (*reply.examples, *reply.learned)
         for example in known:
-            by_key.pop(text_key(" ".join(example)), None)
+            by_key.pop(context_key(example), None)
         room = MOST_EXAMPLES - len(known)
         if by_key and room > 0:
             own = [*known, *by_key.values()]

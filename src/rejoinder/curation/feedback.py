@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.keys import context_key
 from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import rewrite_states
@@ -30,7 +30,15 @@ from rejoinder.errors import BusyError, RejoinderError
 from rejoinder.retrieval.turns import clean_context
 from rejoinder.settings import Count, quick_section, validate
 from rejoinder.stores.address import store_of
-from rejoinder.stores.log_database import Connection
+from rejoinder.stores.log import (
+    answer_table,
+    change_table,
+    entry_table,
+    request_table,
+    setting_table,
+)
+from rejoinder.stores.log.database import Connection
+from rejoinder.stores.log.entry_table import Conditions, EntryRow
 from rejoinder.stores.store import Store
 
 MOST_ENTRIES = 1_000_000  # the oldest are deleted
@@ -39,18 +47,6 @@ _TIDIED_EVERY = 1000  # entries between two deletions of old ones
 _TIDIED_AFTER = 3600.0  # seconds between two deletions of old ones
 _DAY = 86_400.0
 _LEAP = 0.25  # share of `days` by which the clock may have gone on since it was last looked at
-_SETTINGS = "SELECT name, value FROM setting WHERE name IN ('redact', 'days', 'learn')"
-_WHERE = (
-    "((:ids IS NULL OR id IN (SELECT value FROM json_each(:ids))) AND (:before IS NULL "
-    "OR time < :before) AND (:source IS NULL OR source = :source))"
-)
-_SET = (
-    "INSERT INTO setting (name, value) VALUES (?, ?) "
-    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
-_DELETE = f"DELETE FROM entry WHERE {_WHERE}"  # noqa: S608 (a constant)
-_CONTEXTS = f"SELECT context, {_WHERE} FROM entry"  # noqa: S608 (a constant)
-_LATE = 10_000  # entries among which a ticket is looked for
 _READ = 10_000  # entries that are read at once
 _logger = logging.getLogger(__name__)
 
@@ -148,28 +144,24 @@ class FeedbackLog:
         if is_redacted:
             entries = [_redacted(entry) for entry in entries]
         with self.database.writing() as connection:
-            self.latest_settings = _settings_of(connection.execute(_SETTINGS))
+            self.latest_settings = _settings_of(setting_table.read_settings(connection))
             if self.latest_settings.redact != is_redacted:
                 return None
             ids = []
             named = itertools.zip_longest(entries, tickets, chosen)
             for entry, ticket, position in named:
                 own = None if ticket is None or ticket.digest else f"{ticket.key}:{position}"
-                ids.append(self._insert(connection, entry, own))
+                ids.append(entry_table.insert(connection, self._row(entry), own))
                 if ticket is not None and ticket.digest:
                     remember(connection, ticket, {"id": ids[-1], "chosen": position})
         return ids
 
     def find_entry(self, ticket: Ticket) -> dict[str, Any] | None:
         """Return number and chosen position of a late entry of a ticket without a digest."""
-        rows = self.database.rows(
-            "SELECT id, ticket FROM entry WHERE id > (SELECT max(id) FROM entry) - ? "
-            "AND ticket LIKE ? || ':%'",
-            (_LATE, ticket.key),
-        )
-        if not rows:
+        row = entry_table.find_ticket(self.database, ticket.key)
+        if row is None:
             return None
-        [(at, own)] = rows
+        at, own = row
         position = own.partition(":")[2]
         return {"id": at, "chosen": None if position == "None" else int(position)}
 
@@ -177,12 +169,8 @@ class FeedbackLog:
         """Change settings; return all of them. Entries that are too old by them are deleted."""
         settings = validate(FeedbackSettings, {**asdict(self.settings()), **values}, "feedback")
         with self.database.writing() as connection:
-            rows = [
-                (name, msgspec.json.encode(value).decode())
-                for name, value in asdict(settings).items()
-            ]
-            for row in rows:
-                connection.execute(_SET, row)
+            for name, value in asdict(settings).items():
+                setting_table.write(connection, name, msgspec.json.encode(value).decode())
         self.tidy()
         return settings
 
@@ -205,19 +193,14 @@ class FeedbackLog:
         settings = self.settings()
         with self.database.writing() as connection:
             is_right = _is_clock_right(connection, settings.days)
-            first = "DELETE FROM entry WHERE id <= (SELECT max(id) FROM entry) - ?"
-            deleted = connection.execute(first, (MOST_ENTRIES,)).rowcount
+            deleted = entry_table.delete_all_but(connection, MOST_ENTRIES)
             if is_right:
                 oldest = time.time() - settings.days * _DAY
-                for table, before in (
-                    ("entry", oldest),
-                    ("change", oldest),
-                    ("request", time.time() - KEPT),
-                ):
-                    query = f"DELETE FROM {table} WHERE time < ?"  # noqa: S608 (names of ours)
-                    deleted += connection.execute(query, (before,)).rowcount
+                deleted += entry_table.delete_before(connection, oldest)
+                deleted += change_table.delete_before(connection, oldest)
+                deleted += request_table.delete_before(connection, time.time() - KEPT)
             if deleted:
-                _drop_unused_replies(connection)
+                entry_table.drop_unused_replies(connection)
         if deleted:
             self.database.settle_deleted()
 
@@ -237,13 +220,13 @@ class FeedbackLog:
         if not self.database.exists():
             return Deleted(0, 0)
         with self.database.writing() as connection:
-            values = self._conditions(ids, before, source)
-            contexts = _only_in(connection, values)
-            count = connection.execute(_DELETE, values).rowcount
+            conditions = self._conditions(ids, before, source)
+            contexts = _only_in(connection, conditions)
+            count = entry_table.delete(connection, conditions)
             if self.database.is_shared:  # an answer does not say whose it was
-                connection.execute("DELETE FROM answer")
+                answer_table.delete_all(connection)
             changes = rewrite_states(connection, lambda reply: unlearn(reply, contexts))
-            _drop_unused_replies(connection)
+            entry_table.drop_unused_replies(connection)
         self.database.overwrite_deleted()
         return Deleted(count, changes)
 
@@ -254,8 +237,8 @@ class FeedbackLog:
         """
         if self.database.exists():
             with self.database.writing() as connection:
-                [last] = connection.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
-                connection.execute(_SET, ("forgotten", str(last)))
+                last = entry_table.last_id(connection)
+                setting_table.write(connection, "forgotten", str(last))
                 rewrite_states(connection, lambda reply: replace(reply, learned=()))
             self.database.overwrite_deleted()
 
@@ -275,16 +258,17 @@ class FeedbackLog:
     @property
     def forgotten(self) -> int:
         """The number of the last entry when examples were last taken away."""
-        rows = self.database.rows("SELECT value FROM setting WHERE name = 'forgotten'")
-        return int(rows[0][0]) if rows else 0
+        return setting_table.find_forgotten(self.database)
 
     def settings(self) -> FeedbackSettings:
         """Return the settings, which other processes may change."""
-        return _settings_of(self.database.rows(_SETTINGS))
+        if not self.database.exists():
+            return FeedbackSettings()
+        with self.database.connected() as connection:
+            return _settings_of(setting_table.read_settings(connection))
 
     def __len__(self) -> int:
-        rows = self.database.rows("SELECT count(*) FROM entry")
-        return int(rows[0][0]) if rows else 0
+        return entry_table.count(self.database)
 
     def __iter__(self) -> Iterator[Entry]:
         return self.entries()
@@ -299,15 +283,10 @@ class FeedbackLog:
         unreadable = 0
         while True:
             with self.database.reading() as connection:
-                rows = connection.execute(
-                    "SELECT id, time, context, offered, chosen, text, source FROM entry "
-                    "WHERE id > ? ORDER BY id LIMIT ?",
-                    (after, _READ),
-                ).fetchall()
-                texts = dict(connection.execute("SELECT id, text FROM reply")) if rows else {}
+                rows, texts = entry_table.read(connection, after, _READ)
             for row in rows:
                 try:
-                    entry = _entry(row, texts)
+                    entry = Entry(id=row[0], **entry_table.decode(row, texts)._asdict())
                 except (ValueError, TypeError, LookupError):
                     unreadable += 1
                     continue
@@ -324,30 +303,13 @@ class FeedbackLog:
 
     def _conditions(
         self, ids: Sequence[int] | None, before: float | None, source: str | None
-    ) -> dict[str, Any]:
-        """Return the values of `_WHERE`."""
-        return {
-            "ids": None if ids is None else msgspec.json.encode(list(ids)).decode(),
-            "before": before,
-            "source": None if source is None else self._digest(source),
-        }
+    ) -> Conditions:
+        return Conditions(ids, before, None if source is None else self._digest(source))
 
-    def _insert(self, connection: Connection, entry: Entry, ticket: str | None) -> int:
-        values = (
-            entry.time or time.time(),
-            msgspec.json.encode(entry.context).decode(),
-            msgspec.json.encode([_reply_id(connection, text) for text in entry.offered]).decode(),
-            None if entry.chosen is None else _reply_id(connection, entry.chosen),
-            entry.text,
-            self._digest(entry.source),
-            ticket,
-        )
-        made = connection.execute(
-            "INSERT INTO entry (time, context, offered, chosen, text, source, ticket) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-            values,
-        )
-        return int(made.fetchone()[0])
+    def _row(self, entry: Entry) -> EntryRow:
+        source = self._digest(entry.source)
+        when = entry.time or time.time()
+        return EntryRow(entry.context, entry.offered, entry.chosen, entry.text, source, when)
 
     def _digest(self, source: str) -> str:
         """Return what is kept of a source: equal ones stay equal, and none can be read."""
@@ -356,11 +318,6 @@ class FeedbackLog:
         return hashlib.blake2b(
             source.encode(errors="replace"), key=self.database.salt, digest_size=8
         ).hexdigest()
-
-
-def context_key(context: Iterable[str]) -> str:
-    """Return what equal conversations have in common."""
-    return text_key(" ".join(context))
 
 
 def _learned_keys(context: Sequence[str]) -> set[str]:
@@ -390,45 +347,20 @@ def _redacted(entry: Entry) -> Entry:
     return replace(entry, context=context, text=None if entry.text is None else redact(entry.text))
 
 
-def _entry(row: Sequence[Any], texts: dict[int, str]) -> Entry:
-    decode = msgspec.json.decode
-    return Entry(
-        context=tuple(decode(row[2], type=list[str])),
-        offered=tuple(texts[reply] for reply in decode(row[3], type=list[int])),
-        chosen=None if row[4] is None else texts[row[4]],
-        text=None if row[5] is None else str(row[5]),
-        source=str(row[6]),
-        time=float(row[1]),
-        id=row[0],
-    )
-
-
-def _only_in(connection: Connection, values: dict[str, Any]) -> frozenset[str]:
-    """Return the keys of what was learned from entries to which `_WHERE` applies.
+def _only_in(connection: Connection, conditions: Conditions) -> frozenset[str]:
+    """Return the keys of what was learned from entries to which all conditions apply.
 
     Those of other entries with the same words are left out. Others are not cleaned, which would
     take seconds of a long log: rather an example too many goes.
     """
     keys: set[str] = set()
     others: set[str] = set()
-    for text, applies in connection.execute(_CONTEXTS, values):
-        try:
-            context = msgspec.json.decode(text, type=list[str])
-        except (ValueError, TypeError):  # it is not as it was written: nothing was learned of it
-            continue
+    for context, applies in entry_table.contexts(connection, conditions):
         if applies:
             keys |= _learned_keys(context)
         else:
             others.add(context_key(context))
     return frozenset(keys - others)
-
-
-def _reply_id(connection: Connection, text: str) -> int:
-    row = connection.execute("SELECT id FROM reply WHERE text = ?", (text,)).fetchone()
-    if row is None:
-        made = connection.execute("INSERT INTO reply (text) VALUES (?) RETURNING id", (text,))
-        row = made.fetchone()
-    return int(row[0])
 
 
 def _settings_of(rows: Iterable[tuple[str, str]]) -> FeedbackSettings:
@@ -448,7 +380,7 @@ def _is_clock_right(connection: Connection, days: int) -> bool:
     gone back by then.
     """
     now = time.time()
-    clocks = dict(connection.execute("SELECT name, value FROM setting WHERE name LIKE 'clock%'"))
+    clocks = setting_table.read_clocks(connection)
     seen = float(clocks.get("clock", now))
     leapt = float(clocks.get("clock leapt", 0.0))  # when it was found to have gone on by much
     if leapt and now >= seen:
@@ -456,14 +388,6 @@ def _is_clock_right(connection: Connection, days: int) -> bool:
     else:
         is_right = now - seen <= max(_DAY, _LEAP * days * _DAY)
         leapt = now
-    values = [("clock", repr(now)), ("clock leapt", "0" if is_right else repr(leapt))]
-    for row in values:
-        connection.execute(_SET, row)
+    setting_table.write(connection, "clock", repr(now))
+    setting_table.write(connection, "clock leapt", "0" if is_right else repr(leapt))
     return is_right
-
-
-def _drop_unused_replies(connection: Connection) -> None:
-    connection.execute(
-        "DELETE FROM reply WHERE id NOT IN (SELECT value FROM entry, json_each(entry.offered)) "
-        "AND id NOT IN (SELECT chosen FROM entry WHERE chosen IS NOT NULL)"
-    )

@@ -26,7 +26,7 @@ _REMEMBERED = 10_000  # messages whose reply was looked for
 _TRIED = 5  # replies that a message is compared with, word by word
 _LEAST_ALIKE = 0.8  # of the likeness
 _LEAST_ALIKE_WORDS = 0.65  # share of the letters that two words have in common
-_ADDED_COST = 0.2  # of as many words beside a reply as it has
+_ADDED_COST = 0.2  # of as many added words as a reply has
 _MOST_FILLED = 6  # words that stand for a placeholder
 _LONGEST_COMPARED = 60  # letters of a word; the time of a comparison grows with their square
 
@@ -88,15 +88,13 @@ class ReplyMatcher:
         return self._texts[rated[0][1]][0]
 
     def _likeness(self, words: Sequence[str], row: int) -> float:
-        """Return the share of a reply's letters that a message has, less what it has beside.
+        """Return the share of a reply's letters that a message has, less a cost of added words.
 
-        The letters are in the same order.
-
-        A mistyped word counts as the word. What may have filled placeholders is not beside.
-
+        The words of both are aligned in order; a mistyped word counts as the word. Added words cost
+        nothing as far as they may have filled the reply's placeholders.
         """
         _, own, placeholders = self._texts[row]
-        # With more words beside it than that, none is alike.
+        # With more words than that, none is alike.
         most = 2 * len(own) + placeholders * _MOST_FILLED
         alignment = align(own, words) if len(words) <= most else None
         if alignment is None:
@@ -129,6 +127,11 @@ def _mistyped(one: str, other: str) -> bool:
     )
 
 
+def newest_messages(context: Iterable[str]) -> tuple[str, ...]:
+    """Return the newest `NEWEST` messages of a conversation that are not blank, oldest first."""
+    return tuple(message for message in context if message.strip())[-NEWEST:]
+
+
 def match(
     replies: Iterable[tuple[int, Candidate]],
     examples: Sequence[Example],
@@ -139,7 +142,7 @@ def match(
     matches = []
     for example in examples:
         position = matcher.find(example.response)
-        context = tuple(text for text in example.context[-NEWEST:] if text.strip())
+        context = newest_messages(example.context)
         if position is not None and context:
             matches.append(
                 Match(position, context, example.thread or " ".join(example.context[:1]))

@@ -1,16 +1,12 @@
 """Canned replies out of old chats: agents' messages grouped, one text for each group.
 
-Messages that differ in numbers, dates and the like alone are one text. Texts are grouped by a
-greedy cover: the text that is near most messages becomes a reply, these messages count no more, and
-so on. So the first k replies cover about as many messages as k texts can.
+Messages that differ in numbers, dates and the like alone are one text. The texts that cover most
+messages become replies; see `cover`.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import logging
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray, IntArray, unit_rows
-from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.keys import context_key, text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.curation.chats import read_chats
+from rejoinder.curation.cover import choose, cover
 from rejoinder.curation.examples import most_different
-from rejoinder.curation.matching import NEWEST
+from rejoinder.curation.matching import newest_messages
 from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.vectors import check_rows
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding.background import mean_background
 from rejoinder.retrieval.encoding.templates import Frames, mask, plain, with_placeholders
@@ -42,10 +38,8 @@ LIKENESS = 0.7  # cosine, less the mean of all messages, from which two texts ar
 EXAMPLES = 10  # conversations of a reply, of those that differ most
 WORDINGS = 5  # of a reply
 SHOWN = 20  # groups that are left uncovered
-COMPARED = 30_000  # messages, at random, among which replies are chosen
 _FEW = 100  # messages, below which the mean of general messages counts more than their own
-_AT_ONCE = 512
-_REFRESHED = 64  # gains that are computed anew at once
+_AT_ONCE = 512  # texts that are encoded
 _OF_A_TEXT = 3  # conversations and spellings that are remembered of a text
 _GATHERED = 20  # conversations and spellings of a reply among which some are chosen
 
@@ -93,7 +87,7 @@ class _Text:
         self.count += 1
         if len(self.spellings) < _OF_A_TEXT or example.response in self.spellings:
             self.spellings[example.response] += 1
-        context = tuple(text for text in example.context[-NEWEST:] if text.strip())
+        context = newest_messages(example.context)
         if context and len(self.contexts) < _OF_A_TEXT:
             self.contexts.append(context)
 
@@ -212,65 +206,6 @@ def _encode(encoder: DualEncoder, texts: Sequence[str]) -> FloatArray:
     return unit_rows(np.concatenate(parts))
 
 
-def choose(vectors: FloatArray, counts: FloatArray, most: int, likeness: float) -> IntArray:
-    """Return the rows of a greedy cover, in the order of what they add to it.
-
-    Of more than `COMPARED` messages that many are compared, at random. A row that another one
-    covers is not chosen.
-
-    Args:
-        vectors: (n, d), unit rows.
-        counts: (n,), messages of each row.
-        most: rows at most.
-        likeness: the cosine from which a row covers another one.
-    """
-    rows, weights = _sampled(counts)
-    compared = vectors[rows]
-    left = weights.copy()
-    gains = np.concatenate(
-        [
-            (compared[start : start + _AT_ONCE] @ compared.T >= likeness) @ weights
-            for start in range(0, len(rows), _AT_ONCE)
-        ]
-    )
-    chosen: list[int] = []
-    while len(chosen) < most and (left > 0).any():
-        best, near = _best(compared, left, gains, likeness)
-        chosen.append(best)
-        left[near] = 0
-        gains[near] = -1
-    return rows[np.array(chosen, dtype=np.int64)]
-
-
-def _best(
-    compared: FloatArray, left: FloatArray, gains: FloatArray, likeness: float
-) -> tuple[int, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Return the row that is near the most messages that are left, and the rows near it.
-
-    Gains only shrink, so those that were computed last time are bounds: only the largest of them
-    are computed again.
-    """
-    count = min(_REFRESHED, len(gains))
-    while True:
-        top = np.argpartition(-gains, count - 1)[:count]
-        near = compared[top] @ compared.T >= likeness
-        fresh = np.where(gains[top] < 0, -1, near @ left)
-        gains[top] = fresh
-        best = int(fresh.argmax())
-        if fresh[best] >= gains.max():
-            return int(top[best]), near[best] | (np.arange(len(gains)) == top[best])
-
-
-def _sampled(counts: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the rows that are compared, and how many messages each stands for."""
-    if len(counts) <= COMPARED:
-        return np.arange(len(counts)), counts
-    messages = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
-    drawn = random.Random(0).sample(range(len(messages)), COMPARED)
-    rows, times = np.unique(messages[drawn], return_counts=True)
-    return rows, (times * (len(messages) / COMPARED)).astype(np.float32)
-
-
 def _mining(
     texts: Sequence[_Text],
     counts: FloatArray,
@@ -307,25 +242,6 @@ def _mining(
     return Mining(int(counts.sum()), tuple(replies), tuple(uncovered))
 
 
-def cover(
-    vectors: FloatArray, chosen: FloatArray, likeness: float
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return for each vector which of the chosen ones covers it: the first, and the nearest.
-
-    -1: none does. The third array is the cosine with the nearest.
-    """
-    parts = []
-    for start in range(0, len(vectors), _AT_ONCE):
-        cosines = vectors[start : start + _AT_ONCE] @ chosen.T
-        near = cosines >= likeness
-        is_covered = near.any(axis=1)
-        first = np.where(is_covered, near.argmax(axis=1), -1)
-        nearest = np.where(is_covered, cosines.argmax(axis=1), -1)
-        parts.append((first, nearest, cosines.max(axis=1)))
-    firsts, owners, best = zip(*parts, strict=True)
-    return np.concatenate(firsts), np.concatenate(owners), np.concatenate(best)
-
-
 def _reply(
     own: _Text, members: Sequence[_Text], count: int, covered: float, encoder: DualEncoder
 ) -> MinedReply:
@@ -336,9 +252,7 @@ def _reply(
         for spelling, _ in member.spellings.most_common():
             by_key.setdefault(text_key(spelling), spelling)
     others = [other for other in by_key.values() if other != text][:_GATHERED]
-    contexts = {
-        text_key(" ".join(context)): context for member in members for context in member.contexts
-    }
+    contexts = {context_key(context): context for member in members for context in member.contexts}
     gathered = list(contexts.values())[:_GATHERED]
     examples: list[tuple[str, ...]] = []
     if gathered:
@@ -351,47 +265,3 @@ def _reply(
 
 def _spelling(text: _Text) -> str:
     return text.spellings.most_common(1)[0][0]
-
-
-def check_output(path: Path, *, overwrite: bool) -> None:
-    """Raise InputError if replies cannot be written to a path."""
-    if path.suffix.lower() not in (".csv", ".jsonl"):
-        raise InputError(f"{path}: replies are written as .csv or .jsonl; name such a file")
-    if path.exists() and not overwrite:
-        raise InputError(f"{path} is there; give --overwrite, or another name")
-
-
-def write_replies(mining: Mining, path: Path) -> None:
-    """Write replies as a table (.csv) or as JSON lines, whole or not at all.
-
-    A cell of the table that a spreadsheet would take for a formula begins with a space.
-    """
-    with (
-        atomic_file(path) as part,
-        part.open("w", encoding="utf-8", newline="") as file,
-    ):
-        if path.suffix.lower() == ".csv":
-            table = csv.writer(file)
-            table.writerow(("text", "count", "covered", "examples", "wordings"))
-            table.writerows(_cells(reply) for reply in mining.replies)
-        else:
-            for reply in mining.replies:
-                file.write(json.dumps(reply.to_json(), ensure_ascii=False) + "\n")
-
-
-def _cells(reply: MinedReply) -> tuple[str, int, str, str, str]:
-    """Return the cells of a reply; of its conversations the newest messages, one a line."""
-    questions = "\n".join(" ".join(context[-1].split()) for context in reply.examples)
-    wordings = "\n".join(" ".join(text.split()) for text in reply.wordings)
-    covered = f"{reply.covered:.4f}"
-    return (
-        _no_formula(reply.text),
-        reply.count,
-        covered,
-        _no_formula(questions),
-        _no_formula(wordings),
-    )
-
-
-def _no_formula(text: str) -> str:
-    return f" {text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.corpora.keys import text_key
 from rejoinder.curation.feedback import Entry, FeedbackLog
-from rejoinder.curation.matching import NEWEST, ReplyMatcher
+from rejoinder.curation.matching import ReplyMatcher, newest_messages
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError, NotFoundError
 from rejoinder.retrieval.reader import IndexReader
@@ -141,7 +141,7 @@ class _KnownReplies:
             text = dict(zip(positions, offered, strict=True)).get(chosen) or self._text(chosen)
             if sent is not None and text_key(sent) == text_key(text):
                 sent = None
-        newest = tuple(message for message in context if message.strip())[-NEWEST:]
+        newest = newest_messages(context)
         if not newest:
             raise InputError("the conversation has no message with words, so nothing can answer it")
         return Entry(newest, tuple(offered), text, sent, outcome.source or ""), chosen

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rejoinder import files
 from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.report_cells import WIDTH, reply_name
 from rejoinder.curation.review import Mistake, Review
-from rejoinder.curation.usage import WIDTH, reply_name
 from rejoinder.documents import Block, Document, Table, Text
 from rejoinder.retrieval.index import Index
 

@@ -11,18 +11,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from rejoinder.corpora.redaction import redact
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.tickets import KEPT
+from rejoinder.stores.log import answer_table
 
 MOST_SHARED = 200_000  # the oldest make room
 _TIDIED_EVERY = 1000  # answers between two deletions of old ones
-# One statement for any number of answers, which PostgreSQL need not read anew each time.
-_ADD = """INSERT INTO answer (id, time, content)
-  SELECT id, ?, content FROM json_to_recordset(CAST(? AS json)) AS row (id text, content text)
-  ON CONFLICT (id) DO NOTHING"""
 
 
 class RecentAnswer(NamedTuple):
@@ -45,31 +40,22 @@ class SharedAnswers:
         """Keep answers, all or none."""
         if self._log.settings().redact:
             answers = {name: _redacted(answer) for name, answer in answers.items()}
-        rows = [
-            {"id": name, "content": msgspec.json.encode(answer).decode()}
-            for name, answer in answers.items()
-        ]
         with self._log.database.connected(create=True) as connection:
-            connection.execute(_ADD, (time.time(), msgspec.json.encode(rows).decode()))
-        self._until_tidied -= len(rows)
+            answer_table.insert(connection, answers, time.time())
+        self._until_tidied -= len(answers)
         if self._until_tidied <= 0:
             self._until_tidied = _TIDIED_EVERY
             self.tidy()
 
     def find(self, name: str) -> RecentAnswer | None:
         """Return an answer by its id; None: there is none, or it was too long ago."""
-        query = "SELECT content FROM answer WHERE id = ? AND time >= ?"
-        rows = self._log.database.rows(query, (name, time.time() - KEPT))
-        return RecentAnswer(*msgspec.json.decode(rows[0][0])) if rows else None
+        values = answer_table.find(self._log.database, name, time.time() - KEPT)
+        return None if values is None else RecentAnswer(*values)
 
     def tidy(self) -> None:
         """Delete what is too old, and the oldest of too many."""
         with self._log.database.connected(create=True) as connection:
-            connection.execute(
-                "DELETE FROM answer WHERE time < ? "
-                "OR number <= (SELECT max(number) FROM answer) - ?",
-                (time.time() - KEPT, MOST_SHARED),
-            )
+            answer_table.delete_old(connection, time.time() - KEPT, MOST_SHARED)
 
 
 def _redacted(answer: RecentAnswer) -> RecentAnswer:

@@ -6,16 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from rejoinder.errors import BusyError, InputError
-from rejoinder.stores.log_database import Connection, LogDatabase
+from rejoinder.stores.log import request_table
+from rejoinder.stores.log.database import Connection, LogDatabase
 
 KEPT = 86_400.0  # seconds for which a request is remembered
-
-
-def _to_json(result: Mapping[str, Any]) -> str:
-    return msgspec.json.encode(result).decode()
 
 
 class Ticket(NamedTuple):
@@ -41,13 +36,9 @@ def remember(
         BusyError: another process has done so since it was looked for.
     """
     now = time.time()
-    written = connection.execute(
-        "INSERT INTO request (key, time, digest, result, token) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
-        "(key) DO UPDATE SET time = excluded.time, digest = excluded.digest, "
-        "result = excluded.result, token = excluded.token WHERE request.time < ?",
-        (ticket.key, now, ticket.digest, _to_json(result), token, now - KEPT),
-    )
-    if not written.rowcount:
+    if not request_table.insert(
+        connection, ticket.key, ticket.digest, result, token, time=now, expired=now - KEPT
+    ):
         raise BusyError("the same request was carried out by another process just now; try again")
 
 
@@ -59,22 +50,18 @@ def recall(log: LogDatabase, ticket: Ticket, token: str = "") -> dict[str, Any] 
     Raises:
         ReusedKeyError: the key was given with another request.
     """
-    rows = log.rows(
-        "SELECT digest, result FROM request WHERE key = ? AND time >= ? AND token IN ('', ?)",
-        (ticket.key, time.time() - KEPT, token),
-    )
-    if not rows:
+    row = request_table.find(log, ticket.key, time.time() - KEPT, token)
+    if row is None:
         return None
-    [(digest, result)] = rows
+    digest, result = row
     if digest != ticket.digest:
         raise ReusedKeyError(
-            "this Idempotency-Key was given with another request; take a new one for each request"
+            "this idempotency key was given with another request; take a new one for each request"
         )
-    decoded: dict[str, Any] = msgspec.json.decode(result)
-    return decoded
+    return result
 
 
 def forget(log: LogDatabase, ticket: Ticket) -> None:
     """Let a request be carried out again."""
     with log.writing() as connection:
-        connection.execute("DELETE FROM request WHERE key = ?", (ticket.key,))
+        request_table.delete(connection, ticket.key)

@@ -371,8 +371,8 @@ class Index(IndexReader):
         """Let searches be approximate from now on: by a file of FAISS, or by a database's index.
 
         Args:
-            recall: wanted share, on the average, of the `ann.MEASURED_AT` best replies of an exact
-                search.
+            recall: wanted share, on the average, of the `tuning.MEASURED_AT` best replies of an
+                exact search.
             contexts: conversations as those that will be searched for. With half of them the search
                 is tuned to the `recall`, on the others it is measured. None: texts of the replies,
                 each as a message.

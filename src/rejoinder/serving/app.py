@@ -44,7 +44,7 @@ from rejoinder.serving.worker.answers import READ_ONLY, Answers, Condition, Ques
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.stores.log_database import LogError
+from rejoinder.stores.log.database import LogError
 from rejoinder.stores.store import DeniedError, UnreachableError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from rejoinder.curation.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.errors import BusyError, InputError, NotFoundError, RejoinderError
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
-from rejoinder.stores.log_database import LogError
+from rejoinder.stores.log.database import LogError
 from rejoinder.stores.store import Store
 
 MAX_SEGMENTS = 50

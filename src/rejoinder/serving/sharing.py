@@ -12,7 +12,7 @@ from rejoinder.serving.guard import logger
 from rejoinder.serving.recent_answers import is_answer_id
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, OverloadedError
-from rejoinder.stores.log_database import LogError
+from rejoinder.stores.log.database import LogError
 from rejoinder.stores.store import StaleError
 
 SHARING_PAUSE = 0.05  # seconds, in which answers gather

@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 import secrets
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +29,16 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, file_digest, is_within
 from rejoinder.progress import Track
-from rejoinder.stores.candidates import CandidateSearch
 from rejoinder.stores.manifest import ApproximateRecord, Method
 from rejoinder.stores.names import FAISS_FILE
-from rejoinder.stores.scan import CONTEXTS_AT_ONCE, Found, Rows, rescore, search
+from rejoinder.stores.scan import Found, Rows, rescore, search
+from rejoinder.stores.tuning import CANDIDATES, MEASURED_AT, tuned
 
-MEASURED_AT = 30  # ACL19 gives the recall of the best 30
 MEASURED_ON = 1000  # texts of replies, where no contexts are given
 MOST_IN_GRAPH = 5_000_000
 LINKS = 32  # of a reply in the graph (M); twice as many in its lowest layer
 EF_CONSTRUCTION = 40  # of the graph: more takes longer and finds no more
 LEAST_EFFORT = {"hnsw": 32, "ivf": 1, "scan": 64}
-CANDIDATES = 1.5  # that each vector of a context names for each reply wanted: 8 bits misplace some
 # vectors of contexts from which one product with all float32 rows is faster than scans in turn
 SCANNED = 12
 TRAINED_ON = 64  # rows for each cluster; FAISS wants 39 at least
@@ -225,45 +221,8 @@ def build_file(
     record = ApproximateRecord(
         name, path.stat().st_size, file_digest(path), method, count, 0, recall, 0.0, 0
     )
-    return _measured(FaissIndex(folder, record), segments, contexts, track)
-
-
-def _measured(
-    faiss_index: FaissIndex, segments: Sequence[Rows], contexts: Sequence[FloatArray], track: Track
-) -> ApproximateRecord:
-    """Return the record with the least effort that reaches the wanted recall.
-
-    It has the recall on other contexts.
-    """
-    record = faiss_index.record
-    with track("Measuring", len(contexts), "contexts") as advance:
-        exact: Found = []
-        for start in range(0, len(contexts), CONTEXTS_AT_ONCE):
-            batch = contexts[start : start + CONTEXTS_AT_ONCE]
-            exact += search(segments, batch, MEASURED_AT)
-            advance(len(batch))
-    for step in itertools.count():
-        search_effort = round(LEAST_EFFORT[record.method] * 2 ** (step / 2))
-        faiss_index.record = replace(record, effort=search_effort)
-        if recall_of(faiss_index, segments, contexts[::2], exact[::2]) >= record.wanted:
-            break
-    recall = recall_of(faiss_index, segments, contexts[1::2], exact[1::2])
-    return replace(faiss_index.record, recall=round(recall, 4), measured_on=len(contexts) // 2)
-
-
-def recall_of(
-    named: CandidateSearch, segments: Sequence[Rows], contexts: Sequence[FloatArray], exact: Found
-) -> float:
-    """Return the share of the best that are found.
-
-    One that equals the last of them is as good.
-    """
-    # many are not scanned
-    approximate = [named.search(segments, [context], MEASURED_AT)[0] for context in contexts]
-    shares = [
-        (some >= all_[-1]).mean() for (_, some), (_, all_) in zip(approximate, exact, strict=True)
-    ]
-    return float(np.mean(shares))
+    least = LEAST_EFFORT[method]
+    return tuned(FaissIndex(folder, record), segments, contexts, track, least, per_doubling=2)
 
 
 def _trained_file(method: Method, segments: Sequence[Rows], count: int) -> Any:

@@ -25,7 +25,6 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Track
-from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS
 from rejoinder.stores.database.candidates import (
     DatabaseCandidates,
     GraphQuestion,
@@ -202,7 +201,7 @@ class MilvusStore(FolderStore):
                     self.ask("drop_collection", name)
 
     def check_candidates(self) -> None:
-        """Milvus has graphs."""
+        """Do nothing: Milvus makes the graphs, which takes no other extra."""
 
     def build_candidates(
         self,
@@ -238,7 +237,7 @@ class MilvusStore(FolderStore):
         return MilvusCandidates(self, record)
 
 
-_GRAPH = {"index_type": "HNSW", "params": {"M": LINKS, "efConstruction": EF_CONSTRUCTION}}
+_GRAPH = {"index_type": "HNSW", "params": {"M": 32, "efConstruction": 40}}  # as in `ann`
 _FLAT = {"index_type": "FLAT"}
 
 

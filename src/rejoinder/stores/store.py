@@ -20,7 +20,7 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import Track
 from rejoinder.stores.candidates import CandidateSearch
-from rejoinder.stores.log_database import LogDatabase
+from rejoinder.stores.log.database import LogDatabase
 from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.segments import Segment

@@ -39,7 +39,7 @@ from rejoinder.serving.worker.jobs import UnavailableError
 from rejoinder.serving.worker.reports import Reports, UsageReport
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.worker.stamps import Stamps
-from rejoinder.stores.log_database import LogError
+from rejoinder.stores.log.database import LogError
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.scan import all_scores
 from rejoinder.stores.store import PATIENCE, DeniedError, StaleError, UnreachableError

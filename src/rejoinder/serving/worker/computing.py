@@ -12,7 +12,7 @@ from rejoinder.serving.guard import places
 from rejoinder.serving.worker.answers import Answers, open_answers
 from rejoinder.serving.worker.jobs import Job, Lane, UnavailableError, Work
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.stores.log_database import LogError
+from rejoinder.stores.log.database import LogError
 
 NEVER_SPLIT = (BusyError, LogError, UnavailableError, OSError)  # errors that each job would get
 

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from rejoinder.curation.feedback import FeedbackLog
-from rejoinder.curation.usage import usage, usage_document
+from rejoinder.curation.usage import usage
+from rejoinder.curation.usage_report import usage_document
 from rejoinder.retrieval.reader import IndexReader
 
 AGE = 60.0  # seconds from which a report is computed anew

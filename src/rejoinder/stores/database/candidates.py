@@ -6,30 +6,21 @@ database cannot be asked for, are scanned.
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
 from rejoinder.progress import Track
-from rejoinder.stores.ann import CANDIDATES, MEASURED_AT, recall_of
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.manifest import ApproximateRecord, Method
 from rejoinder.stores.runs import Positions
-from rejoinder.stores.scan import (
-    CONTEXTS_AT_ONCE,
-    Found,
-    Rows,
-    Scores,
-    exact_scores,
-    positions_of,
-    search,
-)
+from rejoinder.stores.scan import Found, Rows, Scores, exact_scores, positions_of, search
+from rejoinder.stores.tuning import CANDIDATES, MEASURED_AT, tuned
 
 GRAPHS = "graphs"  # in place of a file's name
 LEAST_EFFORT = 40
@@ -155,24 +146,9 @@ def measured(
     contexts: Sequence[FloatArray],
     track: Track,
 ) -> ApproximateRecord:
-    """Return the record with the least effort that reaches the wanted recall.
-
-    With half of the contexts it is chosen, on the others it is measured.
-    """
-    exact: Found = []
-    with track("Measuring", len(contexts), "contexts") as advance:
-        for start in range(0, len(contexts), CONTEXTS_AT_ONCE):
-            batch = contexts[start : start + CONTEXTS_AT_ONCE]
-            exact += search(segments, batch, MEASURED_AT)
-            advance(len(batch))
-    for step in itertools.count():
-        effort = min(round(LEAST_EFFORT * 2 ** (step / 4)), named.most_effort)
-        named.record = replace(named.record, effort=effort)
-        reached = recall_of(named, segments, contexts[::2], exact[::2])
-        if reached >= named.record.wanted or effort == named.most_effort:
-            break
-    recall = recall_of(named, segments, contexts[1::2], exact[1::2])
-    return replace(named.record, recall=round(recall, 4), measured_on=len(contexts) // 2)
+    """Return the record with the least effort that reaches the wanted recall; see `tuning`."""
+    most = named.most_effort
+    return tuned(named, segments, contexts, track, LEAST_EFFORT, per_doubling=4, most=most)
 
 
 def _best(

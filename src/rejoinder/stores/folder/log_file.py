@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rejoinder.errors import BusyError
 from rejoinder.files import atomic_file, lock_path, locked
-from rejoinder.stores.log_database import TIMEOUT, LogDatabase, LogError
+from rejoinder.stores.log.database import TIMEOUT, LogDatabase, LogError
 
 SUFFIX = ".feedback.db"
 FORMAT = 2

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.errors import BusyError
-from rejoinder.stores.log_database import TIMEOUT, LogDatabase, LogError, Values
+from rejoinder.stores.log.database import TIMEOUT, LogDatabase, LogError, Values
 from rejoinder.stores.postgres.connections import Connections
 from rejoinder.stores.postgres.schema import FORMAT, find_format, make_schema
 
@@ -111,7 +111,7 @@ class PostgresLog(LogDatabase):
 
 
 class LogConnection:
-    """A connection that takes the SQL of `log_database`."""
+    """A connection that takes the SQL of `log.database`."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection

@@ -448,7 +448,7 @@ class PostgresStore(Store):
         return PostgresLog(Connections(self.address))
 
     def check_candidates(self) -> None:
-        """pgvector is there."""
+        """Do nothing: PostgreSQL makes the graphs, which takes no other extra."""
 
     def build_candidates(
         self,

@@ -1,6 +1,6 @@
 """The database in which the use of an index is logged.
 
-Its SQL is what SQLite and PostgreSQL have in common, and `json_each` of SQLite for lists.
+It takes the SQL that SQLite and PostgreSQL have in common, and `json_each` of SQLite for lists.
 """
 
 from __future__ import annotations
