@@ -9,7 +9,6 @@ import dataclasses
 import errno
 import functools
 import os
-import shlex
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -178,8 +177,7 @@ class Api:
     search_queue: Batcher
     info_queue: Batcher
     report_queue: Batcher
-    facts: dict[str, Any]  # see `Answers.facts`, when index and models were opened
-    told: Latest[dict[str, Any]]  # the same, as it was last told
+    facts: Latest[dict[str, Any]]  # see `Answers.facts`
     condition: Latest[Condition]
 
     def __init__(self, settings: ServerSettings, worker: Worker) -> None:
@@ -205,8 +203,7 @@ class Api:
             self.info_queue = Batcher(functools.partial(run, Lane.INFO), queue=queue)
             self.report_queue = Batcher(functools.partial(run, Lane.REPORT), queue=queue)
             self.changes.open(worker, queue)
-            self.facts = await self._facts()
-            self.told = Latest(self._facts, self.facts)
+            self.facts = Latest(self._facts, await self._facts())
             self.condition = Latest(self._condition, Condition())
             if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._on_sighup)
@@ -223,7 +220,7 @@ class Api:
     @property
     def model(self) -> str:
         """The name of the model."""
-        name: str = self.facts["first"]["model"]
+        name: str = self.facts.value["first"]["model"]
         return name
 
     async def health(self) -> Any:
@@ -247,8 +244,8 @@ class Api:
     async def metrics_text(self) -> Any:
         """Return metrics in Prometheus text format."""
         with contextlib.suppress(RejoinderError, OSError):  # what was known goes on being told
-            await self.told.refresh()
-        first = self.told.value["first"]
+            await self.facts.refresh()
+        first = self.facts.value["first"]
         text = self.metrics.text(first["index"], first["model"], first["candidates"])
         return plain_response()(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -273,16 +270,16 @@ class Api:
         refusal = self._other_model(body.model)
         if refusal is not None:
             return refusal
-        size = self.facts["first"]["size"]
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        work: Work = Answers.queries if body.input_type == "query" else Answers.documents
+        pieces = await self._in_pieces(texts, lambda part: Job(work, part, size=len(part)))
+        vectors = np.concatenate([vectors for vectors, _ in pieces])
+        size = vectors.shape[1]
         if body.dimensions not in (None, size):
             raise InputError(
                 f"dimensions is {body.dimensions}; the vectors of this model have {size}, and it "
                 "was not trained to be cut to fewer"
             )
-        texts = [body.input] if isinstance(body.input, str) else body.input
-        work: Work = Answers.queries if body.input_type == "query" else Answers.documents
-        pieces = await self._in_pieces(texts, lambda part: Job(work, part, size=len(part)))
-        vectors = np.concatenate([vectors for vectors, _ in pieces])
         tokens = sum(count for _, count in pieces)
         rows = (
             [_base64(row) for row in vectors]
@@ -331,7 +328,7 @@ class Api:
 
     async def intents(self, body: requests.IntentsRequest) -> Any:
         """Classify texts."""
-        if not self.facts["intents"]:
+        if not self.facts.value["intents"]:
             return error_answer(404, "this server has no intents; start it with --intents FOLDER")
         texts = [body.input] if isinstance(body.input, str) else body.input
         pieces = await self._in_pieces(
@@ -392,7 +389,7 @@ class Api:
                 await asyncio.to_thread(self._worker.open)
             except InputError as error:  # nothing is wrong with the request
                 raise UnavailableError(str(error)) from None
-            self.facts = await self._facts()
+            self.facts = Latest(self._facts, await self._facts())
         return json_answer({"status": "reloaded"})
 
     async def _facts(self) -> dict[str, Any]:
@@ -452,10 +449,7 @@ class Api:
         text = str(error)
         for sources in (self.settings.sources, self.settings.sources.second):
             if sources is not None:
-                for name, told in sources.store.private_names():
-                    for verb in ("calibrate", "learn"):
-                        text = text.replace(f"{verb} {shlex.quote(name)} ", f"{verb} INDEX ")
-                    text = text.replace(name, told)
+                text = sources.store.hide_place(text)
         return text
 
 
