@@ -67,6 +67,7 @@ class ServerSettings:
     log_texts: bool = False
     workers: int = 1
     answers: Path | None = None  # folder that several workers share; see `RecentAnswers`
+    answers_key: bytes = dataclasses.field(default=b"", repr=False)  # encrypts what is in it
 
 
 def make_app(settings: ServerSettings, worker: Worker) -> FastAPI:
@@ -186,7 +187,9 @@ class Api:
         self._worker = worker
         self._reloading = asyncio.Lock()
         self._ready = False
-        recent = RecentAnswers(settings.answers, workers=2 * settings.workers)
+        recent = RecentAnswers(
+            settings.answers, key=settings.answers_key, workers=2 * settings.workers
+        )
         self.background = Background(self.metrics.observe_failure)
         self.changes = Changes(settings.sources, recent, self._anonymous, self.background)
 
