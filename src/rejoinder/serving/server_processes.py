@@ -84,7 +84,7 @@ def _read_reports(
     failures: list[Exception],
 ) -> None:
     """Announce the server when a process listens; end it if the first one cannot."""
-    from rejoinder.serving.guard import logger
+    from rejoinder.serving.http.logs import logger
 
     first = reports.get()
     if first is None:
