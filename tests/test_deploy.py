@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.serving.metrics import Metrics
+from rejoinder.serving.responses import Metrics
 from tests.test_documented_commands import APP, Command, check
 
 ROOT = Path(__file__).parents[1]

@@ -28,7 +28,7 @@ from rejoinder.serving import edits
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.stores.store import StaleError
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker.computing import Computing
 from rejoinder.serving.worker.jobs import Job, Lane
 from tests.intents.toy import WordVectors, toy_data

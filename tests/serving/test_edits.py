@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker.answers import Answers
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS

@@ -15,7 +15,7 @@ from rejoinder.serving import changes, edits, recent_answers
 from rejoinder.serving.worker import reports
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys
 from rejoinder.serving.recent_answers import RecentAnswers, recent_answer
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running

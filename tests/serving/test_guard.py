@@ -11,8 +11,7 @@ import pytest
 
 from rejoinder.errors import InputError
 from rejoinder.serving.worker.answers import Answers
-from rejoinder.serving.guard import MOST_BYTES
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import MOST_BYTES, Keys
 from rejoinder.serving.http.logs import JsonLines
 from tests.serving.conftest import running
 

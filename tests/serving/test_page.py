@@ -8,7 +8,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import PAGE
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys
 from tests.retrieval.conftest import HashEncoder
 
 

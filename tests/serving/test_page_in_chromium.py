@@ -19,7 +19,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker.computing import Computing
 from tests.intents.toy import WordVectors, toy_data
 from tests.logs import recorder

@@ -8,8 +8,7 @@ from rejoinder.curation.learning import learn_chosen
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.guard import SHOWN
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys, SHOWN
 from rejoinder.serving.worker.computing import Computing
 from tests.logs import log_of, recorder
 from starlette.testclient import TestClient

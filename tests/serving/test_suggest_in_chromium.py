@@ -13,7 +13,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.test_page_in_chromium import CHROMIUM, axe, browser, listening, pytestmark  # noqa: F401
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from rejoinder.retrieval.calibration import Calibration
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys
 from rejoinder.serving.responses import RepliesResponse
 from tests.logs import recorder
 from tests.serving.conftest import TEXTS

@@ -28,7 +28,7 @@ from rejoinder.serving.addresses import is_loopback, listen, reserve
 if TYPE_CHECKING:
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.serving.desk.events import Desk
-    from rejoinder.serving.http.keys import Keys
+    from rejoinder.serving.guard import Keys
 
 TOKEN = "REJOINDER_DESK_TOKEN"  # noqa: S105 (names of variables)
 SECRET = "REJOINDER_DESK_SECRET"  # noqa: S105
@@ -122,7 +122,7 @@ def serve(
 
 def _keys(host: str) -> Keys:
     """Return the API keys, without which only this machine may reach the server."""
-    from rejoinder.serving.http.keys import READ_KEY, WRITE_KEY, Keys
+    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
 
     keys = Keys.from_environment()
     if not keys and not is_loopback(host):

@@ -33,16 +33,16 @@ from rejoinder.serving.changes import (
     RecordedResponse,
 )
 from rejoinder.serving.error_schema import describe_errors
-from rejoinder.serving.guard import Guard
+from rejoinder.serving.guard import MOST_TOGETHER, NO_KEYS, Guard, Keys
 from rejoinder.serving.http.errors import error_answer
 from rejoinder.serving.http.exchange import CURRENT
-from rejoinder.serving.http.keys import NO_KEYS, Keys
 from rejoinder.serving.http.logs import logger
+from rejoinder.serving.http.received import ReceivedBytes
+from rejoinder.serving.http.retries import Pace
 from rejoinder.serving.imitated import document_text
 from rejoinder.serving.latest import Latest
-from rejoinder.serving.metrics import Metrics
 from rejoinder.serving.recent_answers import RecentAnswers, recent_answer
-from rejoinder.serving.responses import json_answer, plain_response
+from rejoinder.serving.responses import Metrics, json_answer, plain_response
 from rejoinder.serving.worker.answers import READ_ONLY, Answers, Condition, Question
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
@@ -112,7 +112,8 @@ def make_app(settings: ServerSettings, worker: Worker) -> FastAPI:
         keys=settings.keys,
         local=settings.local,
         seconds=settings.seconds,
-        queue=settings.queue,
+        pace=Pace(settings.queue),
+        received=ReceivedBytes(MOST_TOGETHER),
         crowded=api.crowded,
         limits=limits,
         observe=api.metrics.observe_request,

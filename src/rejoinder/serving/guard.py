@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import logging
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from rejoinder.errors import InputError
 from rejoinder.serving.http.errors import SAFE_HEADERS, respond
 from rejoinder.serving.http.exchange import CURRENT, NEW_ID, Exchange, Receive, Scope, Send
-from rejoinder.serving.http.keys import Keys
 from rejoinder.serving.http.logs import logger, places
 from rejoinder.serving.http.received import (
     CROWDED,
@@ -23,6 +26,9 @@ from rejoinder.serving.http.received import (
 )
 from rejoinder.serving.http.retries import Pace
 
+READ_KEY = "REJOINDER_READ_KEY"
+WRITE_KEY = "REJOINDER_WRITE_KEY"
+SHORTEST_KEY = 16  # characters
 MOST_BYTES = 64 << 10  # of a body, unless its address takes more
 MOST_TOGETHER = 32 << 20  # of all bodies that are larger than that, until they are answered
 WATCHED = 0.1  # seconds after which it is watched whether the client is still there
@@ -35,6 +41,59 @@ WRITTEN = tuple(  # what a write key changes
 SHOWN = ("/v1/report", "/v1/edits")  # what customers wrote, so these want the write key too
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Permissions of keys: a read key queries, a write key also changes.
+
+    Without any key everybody may do everything.
+    """
+
+    read: bytes | None = None
+    write: bytes | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Keys:
+        """Read the keys; one that is easy to guess is an InputError."""
+        return cls(read=_key(environment, READ_KEY), write=_key(environment, WRITE_KEY))
+
+    def __bool__(self) -> bool:
+        return bool(self.read or self.write)
+
+    def may_write(self, authorization: bytes) -> bool:
+        """Return whether a header has the write key, or there is none to have."""
+        return self.refusal(authorization, write=True) is None
+
+    def refusal(self, authorization: bytes, *, write: bool) -> tuple[int, str] | None:
+        """Return status and message for who may not do it."""
+        if not self:
+            return None
+        scheme, _, credentials = authorization.partition(b" ")
+        key = credentials.strip(b" ") if scheme.lower() == b"bearer" else b""
+        # Both comparisons are always made, in a time that does not depend on where the keys differ.
+        writes = hmac.compare_digest(key, self.write or os.urandom(32))
+        reads = hmac.compare_digest(key, self.read or os.urandom(32))
+        if writes or (reads and not write):
+            return None
+        if reads:
+            return 403, f"this key may only read; use the one of {WRITE_KEY}"
+        return 401, "send a valid key in the header: Authorization: Bearer KEY"
+
+
+def _key(environment: Mapping[str, str], name: str) -> bytes | None:
+    key = environment.get(name)
+    if key is None:
+        return None
+    if len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable():
+        raise InputError(
+            f"{name} needs {SHORTEST_KEY} printable ASCII characters or more;"
+            " make one with: openssl rand -hex 32"
+        )
+    return key.encode()
+
+
+NO_KEYS = Keys()
 
 
 class _Client:
@@ -88,7 +147,8 @@ class _Client:
 
     def close(self) -> None:
         """Stop watching."""
-        self._together.remove(self._counted)
+        if self._counted:
+            self._together.remove(self._counted)
         self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
@@ -116,7 +176,8 @@ class Guard:
             changes from pages of other sites are refused.
         limits: bytes that a body may have, by address; elsewhere `MOST_BYTES`.
         seconds: in which a request has to be sent, computed and answered.
-        queue: requests that may wait.
+        pace: at which refused requests come again.
+        received: counts the large bodies of all requests.
         crowded: whether a request would be refused by the queue.
         observe: is told of each request its route, method, status and seconds.
         log_texts: whether the log may hold what was said.
@@ -130,7 +191,8 @@ class Guard:
         local: bool,
         limits: Mapping[str, int],
         seconds: float,
-        queue: int,
+        pace: Pace,
+        received: ReceivedBytes,
         crowded: Callable[[], bool],
         observe: Callable[[str, str, int, float], object],
         log_texts: bool,
@@ -143,8 +205,8 @@ class Guard:
         self.crowded = crowded
         self.observe = observe
         self.log_texts = log_texts
-        self._together = ReceivedBytes(MOST_TOGETHER)
-        self._pace = Pace(queue)
+        self._together = received
+        self._pace = pace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from rejoinder.errors import MissingExtraError
 from rejoinder.memory import limit_onednn_cache
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.http.keys import Keys
+from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker.computing import Computing
 from rejoinder.serving.worker.sources import Sources, absolute_name
 from rejoinder.stores.address import store_of

@@ -1,1 +1,1 @@
-"""Parts of every answer over HTTP: keys, logs, errors, and the exchange they are about."""
+"""Parts of every answer over HTTP: the log, errors, and the exchange they are about."""
