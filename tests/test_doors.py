@@ -44,7 +44,7 @@ def server(index):
     sources = Sources(index=index.folder)
     computing = Computing(sources)
     computing.open()
-    with TestClient(make_app(ServerSettings(sources=sources), computing)) as client:
+    with TestClient(make_app(ServerSettings(sources=sources), computing), base_url="http://localhost") as client:
         yield client
 
 

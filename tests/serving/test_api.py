@@ -125,6 +125,23 @@ def test_the_bundled_model_in_a_crowd(tmp_path):
             assert one["score"] == pytest.approx(other["score"], abs=0.02)
 
 
+def test_embeddings_have_their_dimensions_also_where_the_index_was_empty(tmp_path):
+    encoder = HashEncoder()
+    index = Index.build(encoder, [], tmp_path / "empty")
+    answers = Answers(Sources(index=tmp_path / "empty"), index, encoder)
+
+    async def run():
+        async with running(answers) as (client, _):
+            added = await client.post("/v1/candidates", json={"candidates": ["the first one"]})
+            assert added.status_code == 201
+            asked = {"input": "Hi!", "dimensions": 24}
+            return [await client.post("/v1/embeddings", json=asked | more) for more in ({}, {"dimensions": 25})]
+
+    found, refused = asyncio.run(run())
+    assert len(found.json()["data"][0]["embedding"]) == 24
+    assert "the vectors of this model have 24" in refused.json()["error"]["message"]
+
+
 def test_embeddings_in_openais_form(client, answers):
     server = client()
     for side, encoded in (("query", answers.encoder.encode_contexts([["a"], ["b"]])),

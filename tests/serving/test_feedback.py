@@ -202,6 +202,16 @@ def test_workers_read_each_others_answers_and_old_rings_go(tmp_path):
     assert third.get("ffffffff" + name[8:]) is None
 
 
+def test_workers_share_answers_by_files_that_only_they_can_read(tmp_path):
+    key = b"k" * 32
+    one, other = RecentAnswers(tmp_path, key=key), RecentAnswers(tmp_path, key=key)
+    texts = [f"my secret number is {number}" for number in range(3)] + ["a large secret " * 1000]
+    names = [one.add(recent_answer("first", [text], REPLIES)) for text in texts]
+    assert [other.get(name).messages for name in names] == [[text] for text in texts]
+    assert not [path for path in tmp_path.iterdir() if b"secret" in path.read_bytes()]
+    assert RecentAnswers(tmp_path, key=b"l" * 32, workers=9).get(names[0]) is None
+
+
 def test_workers_that_start_at_once_delete_the_same_old_rings(tmp_path, monkeypatch):
     for _ in range(3):
         RecentAnswers(tmp_path)

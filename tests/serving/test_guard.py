@@ -11,7 +11,8 @@ import pytest
 
 from rejoinder.errors import InputError
 from rejoinder.serving.worker.answers import Answers
-from rejoinder.serving.guard import MOST_BYTES, JsonLines, Keys
+from rejoinder.serving.guard import MOST_BYTES, Keys
+from rejoinder.serving.http.logs import JsonLines
 from tests.serving.conftest import running
 
 READ, WRITE = "read-key-of-16-letters", "write-key-of-16-letters"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.serving import imitated, requests, retries
+from rejoinder.serving import imitated, requests
+from rejoinder.serving.http import retries
 from rejoinder.serving.token_arrays import is_token_array
 from tests.serving.conftest import TEXTS
 

@@ -1,6 +1,7 @@
 """Trouble that is not the request's: an index that is gone, many additions, values that no process can send."""
 
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import shutil
@@ -8,12 +9,17 @@ import threading
 from dataclasses import replace
 
 import pytest
+from starlette.testclient import TestClient
 
+from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import latest, requests
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.computing import Computing
 from rejoinder.serving.worker.jobs import Job, Lane
 from rejoinder.serving.worker.process import ComputingProcess, _answer
+from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.store import DeniedError, UnreachableError
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
@@ -72,6 +78,40 @@ def test_what_is_gone_is_said_without_its_place(client, sources):
     assert server.get("/ready").json()["reason"] == (
         "the index is gone; `rejoinder index build MODEL REPLIES -o INDEX` builds one"
     )
+
+
+@pytest.mark.folder
+@pytest.mark.parametrize("given", ["replies", "./replies", "{}/replies", "link", "{}/link"])
+def test_no_error_has_the_path_of_the_index_or_other_words_in_its_place(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
+    folder = tmp_path / "replies"
+    encoder = HashEncoder()
+    Index.build(encoder, TEXTS, folder)
+    (tmp_path / "link").symlink_to("replies")
+    sources = Sources(index=given.format(tmp_path))
+    with contextlib.closing(Answers(sources, Index.open(sources.store, encoder), encoder)) as answers:
+        app = make_app(ServerSettings(sources=sources), Computing(sources, answers))
+        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as server:
+            options = {"messages": ["Hi!"], "k": 60, "rerank": 50}
+            assert "; 50 replies are ranked again" in post(server, "/v1/replies", options).text
+            file = {"name": "replies.csv", "content": "AAAA"}
+            assert '"replies.csv is not imported' in post(server, "/v1/import", file).text
+            wanted = {"messages": ["Hi!"], "minimum_confidence": 0.5}
+            missing = "the index is not calibrated; rejoinder calibrate INDEX --data CONVERSATIONS"
+            assert missing in post(server, "/v1/replies", wanted).text
+            log = FeedbackLog(answers.index.store).database.path
+            log.write_text("something else")
+            unlogged = post(server, "/v1/feedback", {"messages": ["Hi!"], "offered": [1]})
+            assert (unlogged.status_code, log.name in unlogged.text) == (503, True)
+            alter(folder)
+            refused = [unlogged, post(server, "/v1/candidates", {"candidates": ["new"]}), server.get("/ready")]
+            remove(folder)
+            gone = server.get("/ready")
+            assert "the index is gone; `rejoinder index build MODEL REPLIES -o INDEX` builds one" in gone.text
+            refused += [gone, post(server, "/v1/candidates", {"candidates": ["new"]})]
+    assert {answer.status_code for answer in refused} == {503}
+    assert not [answer.text for answer in refused if str(tmp_path) in answer.text or "link" in answer.text]
 
 
 @pytest.mark.folder  # milvus-lite cannot keep two editions at one path open

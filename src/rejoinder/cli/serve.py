@@ -85,7 +85,7 @@ def serve(
     if find_spec("uvicorn") is None:
         raise MissingExtraError("rejoinder serve", "serve")
     from rejoinder.serving.server_processes import run_many, run_one
-    from rejoinder.serving.worker.sources import Sources
+    from rejoinder.serving.worker.sources import Sources, absolute_name
 
     keys = _keys(host)
     sources = Sources(
@@ -112,7 +112,12 @@ def serve(
 
     announce = partial(emit, {"url": address}, as_json, _text)
     run = run_one if workers == 1 else run_many
-    run(settings, listening, announce)
+    try:
+        run(settings, listening, announce)
+    except InputError as error:  # it names an index by its absolute path
+        for name in filter(None, (index, beside)):
+            error.args = (str(error).replace(str(absolute_name(name)), name),)
+        raise
 
 
 def _keys(host: str) -> Keys:

@@ -9,7 +9,6 @@ import dataclasses
 import errno
 import functools
 import os
-import shlex
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -34,12 +33,16 @@ from rejoinder.serving.changes import (
     RecordedResponse,
 )
 from rejoinder.serving.error_schema import describe_errors
-from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
+from rejoinder.serving.guard import MOST_TOGETHER, NO_KEYS, Guard, Keys
+from rejoinder.serving.http.errors import error_answer
+from rejoinder.serving.http.exchange import CURRENT
+from rejoinder.serving.http.logs import logger
+from rejoinder.serving.http.received import ReceivedBytes
+from rejoinder.serving.http.retries import Pace
 from rejoinder.serving.imitated import document_text
 from rejoinder.serving.latest import Latest
 from rejoinder.serving.recent_answers import RecentAnswers, recent_answer
 from rejoinder.serving.responses import Metrics, json_answer, plain_response
-from rejoinder.serving.retries import PACE
 from rejoinder.serving.worker.answers import READ_ONLY, Answers, Condition, Question
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
@@ -68,6 +71,7 @@ class ServerSettings:
     log_texts: bool = False
     workers: int = 1
     answers: Path | None = None  # folder that several workers share; see `RecentAnswers`
+    answers_key: bytes = dataclasses.field(default=b"", repr=False)  # encrypts what is in it
 
 
 def make_app(settings: ServerSettings, worker: Worker) -> FastAPI:
@@ -108,6 +112,8 @@ def make_app(settings: ServerSettings, worker: Worker) -> FastAPI:
         keys=settings.keys,
         local=settings.local,
         seconds=settings.seconds,
+        pace=Pace(settings.queue),
+        received=ReceivedBytes(MOST_TOGETHER),
         crowded=api.crowded,
         limits=limits,
         observe=api.metrics.observe_request,
@@ -178,8 +184,7 @@ class Api:
     search_queue: Batcher
     info_queue: Batcher
     report_queue: Batcher
-    facts: dict[str, Any]  # see `Answers.facts`, when index and models were opened
-    told: Latest[dict[str, Any]]  # the same, as it was last told
+    facts: Latest[dict[str, Any]]  # see `Answers.facts`
     condition: Latest[Condition]
 
     def __init__(self, settings: ServerSettings, worker: Worker) -> None:
@@ -188,7 +193,9 @@ class Api:
         self._worker = worker
         self._reloading = asyncio.Lock()
         self._ready = False
-        recent = RecentAnswers(settings.answers, workers=2 * settings.workers)
+        recent = RecentAnswers(
+            settings.answers, key=settings.answers_key, workers=2 * settings.workers
+        )
         self.background = Background(self.metrics.observe_failure)
         self.changes = Changes(settings.sources, recent, self._anonymous, self.background)
 
@@ -198,15 +205,13 @@ class Api:
         with contextlib.closing(self._worker) as worker:
             run = worker.run
             queue = self.settings.queue
-            PACE.queue = queue
             self.search_queue = Batcher(
                 functools.partial(run, Lane.SEARCH), queue=queue, observe=self.metrics.observe_batch
             )
             self.info_queue = Batcher(functools.partial(run, Lane.INFO), queue=queue)
             self.report_queue = Batcher(functools.partial(run, Lane.REPORT), queue=queue)
             self.changes.open(worker, queue)
-            self.facts = await self._facts()
-            self.told = Latest(self._facts, self.facts)
+            self.facts = Latest(self._facts, await self._facts())
             self.condition = Latest(self._condition, Condition())
             if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._on_sighup)
@@ -223,7 +228,7 @@ class Api:
     @property
     def model(self) -> str:
         """The name of the model."""
-        name: str = self.facts["first"]["model"]
+        name: str = self.facts.value["first"]["model"]
         return name
 
     async def health(self) -> Any:
@@ -247,8 +252,8 @@ class Api:
     async def metrics_text(self) -> Any:
         """Return metrics in Prometheus text format."""
         with contextlib.suppress(RejoinderError, OSError):  # what was known goes on being told
-            await self.told.refresh()
-        first = self.told.value["first"]
+            await self.facts.refresh()
+        first = self.facts.value["first"]
         text = self.metrics.text(first["index"], first["model"], first["candidates"])
         return plain_response()(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -273,16 +278,16 @@ class Api:
         refusal = self._other_model(body.model)
         if refusal is not None:
             return refusal
-        size = self.facts["first"]["size"]
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        work: Work = Answers.queries if body.input_type == "query" else Answers.documents
+        pieces = await self._in_pieces(texts, lambda part: Job(work, part, size=len(part)))
+        vectors = np.concatenate([vectors for vectors, _ in pieces])
+        size = vectors.shape[1]
         if body.dimensions not in (None, size):
             raise InputError(
                 f"dimensions is {body.dimensions}; the vectors of this model have {size}, and it "
                 "was not trained to be cut to fewer"
             )
-        texts = [body.input] if isinstance(body.input, str) else body.input
-        work: Work = Answers.queries if body.input_type == "query" else Answers.documents
-        pieces = await self._in_pieces(texts, lambda part: Job(work, part, size=len(part)))
-        vectors = np.concatenate([vectors for vectors, _ in pieces])
         tokens = sum(count for _, count in pieces)
         rows = (
             [_base64(row) for row in vectors]
@@ -331,7 +336,7 @@ class Api:
 
     async def intents(self, body: requests.IntentsRequest) -> Any:
         """Classify texts."""
-        if not self.facts["intents"]:
+        if not self.facts.value["intents"]:
             return error_answer(404, "this server has no intents; start it with --intents FOLDER")
         texts = [body.input] if isinstance(body.input, str) else body.input
         pieces = await self._in_pieces(
@@ -392,7 +397,7 @@ class Api:
                 await asyncio.to_thread(self._worker.open)
             except InputError as error:  # nothing is wrong with the request
                 raise UnavailableError(str(error)) from None
-            self.facts = await self._facts()
+            self.facts = Latest(self._facts, await self._facts())
         return json_answer({"status": "reloaded"})
 
     async def _facts(self) -> dict[str, Any]:
@@ -452,10 +457,7 @@ class Api:
         text = str(error)
         for sources in (self.settings.sources, self.settings.sources.second):
             if sources is not None:
-                for name, told in sources.store.private_names():
-                    for verb in ("calibrate", "learn"):
-                        text = text.replace(f"{verb} {shlex.quote(name)} ", f"{verb} INDEX ")
-                    text = text.replace(name, told)
+                text = sources.store.hide_place(text)
         return text
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from rejoinder.serving.guard import logger, places
+from rejoinder.serving.http.logs import logger, places
 
 PAUSE = 30.0  # seconds until a task that has failed is started again
 RECENT = 120.0  # seconds in which one that goes on failing does so again

@@ -13,7 +13,8 @@ from pydantic import (
 )
 
 from rejoinder.patterns import match_pattern
-from rejoinder.serving.guard import CURRENT, Receive, Scope, Send, error_answer
+from rejoinder.serving.http.errors import error_answer
+from rejoinder.serving.http.exchange import CURRENT, Receive, Scope, Send
 from rejoinder.serving.requests import MARKS, MOST_MARKS, Request
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.serving.guard import (
-    CURRENT,
-    LOGGING,
-    NEW_ID,
-    Exchange,
-    Receive,
-    Scope,
-    Send,
-    respond,
+from rejoinder.serving.http.errors import respond
+from rejoinder.serving.http.exchange import CURRENT, NEW_ID, Exchange, Receive, Scope, Send
+from rejoinder.serving.http.logs import LOGGING
+from rejoinder.serving.http.received import (
+    CROWDED,
+    LATE,
+    CrowdedError,
+    ReceivedBytes,
+    TooLargeError,
 )
 
 if TYPE_CHECKING:
@@ -54,14 +54,6 @@ def run(application: Any, listening: socket.socket) -> None:
     uvicorn.Server(configure(application)).run([listening])
 
 
-class _TooLargeError(Exception):
-    """A body is larger than it may be."""
-
-
-class _CrowdedError(Exception):
-    """All bodies are larger than they may be together."""
-
-
 class BoundedBodies:
     """ASGI middleware that bounds the bodies of requests in size, number and time.
 
@@ -82,9 +74,8 @@ class BoundedBodies:
     ) -> None:
         self._app = app
         self._most_bytes = most_bytes
-        self._most_together = most_together
         self._seconds = seconds
-        self._together = 0
+        self._together = ReceivedBytes(most_together)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Receive the body of a request, and let it be answered."""
@@ -97,17 +88,16 @@ class BoundedBodies:
             async with asyncio.timeout(self._seconds):
                 is_there = await self._receive(receive, parts)
         except TimeoutError:
-            await respond(send, 408, "the body did not come in time")
-        except _TooLargeError:
+            await respond(send, 408, LATE)
+        except TooLargeError:
             await respond(send, 413, f"a body has {self._most_bytes:,} bytes at most here")
-        except _CrowdedError:
-            text = "the server receives as much at once as it allows; try again"
-            await respond(send, 503, text)
+        except CrowdedError:
+            await respond(send, 503, CROWDED)
         else:
             if is_there:
                 await self._app(scope, _replay(b"".join(parts), receive), send)
         finally:
-            self._together -= sum(map(len, parts))
+            self._together.remove(sum(map(len, parts)))
 
     async def _receive(self, receive: Receive, parts: list[bytes]) -> bool:
         """Receive the parts of a body; return whether the client is still there."""
@@ -118,12 +108,10 @@ class BoundedBodies:
                 return False
             part = message.get("body", b"")
             size += len(part)
-            parts.append(part)
-            self._together += len(part)
             if size > self._most_bytes:
-                raise _TooLargeError
-            if self._together > self._most_together:
-                raise _CrowdedError
+                raise TooLargeError
+            parts.append(part)
+            self._together.add(len(part))
             if not message.get("more_body"):
                 return True
 

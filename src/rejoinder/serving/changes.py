@@ -25,7 +25,9 @@ from rejoinder.errors import BusyError, InputError, NotFoundError
 from rejoinder.serving import edits, requests
 from rejoinder.serving.background import Background
 from rejoinder.serving.files import FileReader
-from rejoinder.serving.guard import CURRENT, error_answer, logger
+from rejoinder.serving.http.errors import error_answer
+from rejoinder.serving.http.exchange import CURRENT
+from rejoinder.serving.http.logs import logger
 from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.requests import (
     EXAMPLES,

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import hmac
-import itertools
-import json
 import logging
 import os
 import re
 import time
-import traceback
-from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
-
-import msgspec
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from rejoinder.errors import InputError
-from rejoinder.serving.retries import retry_headers
+from rejoinder.serving.http.errors import SAFE_HEADERS, respond
+from rejoinder.serving.http.exchange import CURRENT, NEW_ID, Exchange, Receive, Scope, Send
+from rejoinder.serving.http.logs import logger, places
+from rejoinder.serving.http.received import (
+    CROWDED,
+    LATE,
+    CrowdedError,
+    ReceivedBytes,
+    TooLargeError,
+)
+from rejoinder.serving.http.retries import Pace
 
 READ_KEY = "REJOINDER_READ_KEY"
 WRITE_KEY = "REJOINDER_WRITE_KEY"
@@ -29,40 +33,14 @@ MOST_BYTES = 64 << 10  # of a body, unless its address takes more
 MOST_TOGETHER = 32 << 20  # of all bodies that are larger than that, until they are answered
 WATCHED = 0.1  # seconds after which it is watched whether the client is still there
 OPEN = {"/", "/health", "/ready", "/openapi.json"}
-LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d*)?", re.IGNORECASE)
+LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:\d*)?", re.IGNORECASE)
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
-# of this process alone
-NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())
 WRITTEN = tuple(  # what a write key changes
     f"/v1/{name}" for name in ("candidates", "edits", "examples", "feedback", "import")
 )
 SHOWN = ("/v1/report", "/v1/edits")  # what customers wrote, so these want the write key too
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
-SAFE_HEADERS = [
-    (b"cache-control", b"no-store"),
-    (
-        b"content-security-policy",
-        b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    ),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-]
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"json": {"()": "rejoinder.serving.guard.JsonLines"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
-    "loggers": {
-        name: {"handlers": ["stderr"], "level": "INFO"} for name in ("rejoinder.serving", "uvicorn")
-    },
-}
-logger = logging.getLogger("rejoinder.serving")
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Any]
-Send: TypeAlias = Callable[[Scope], Any]
 
 
 @dataclass(frozen=True)
@@ -118,47 +96,6 @@ def _key(environment: Mapping[str, str], name: str) -> bytes | None:
 NO_KEYS = Keys()
 
 
-@dataclass
-class Exchange:
-    """A request and its answer, as far as the log and the metrics want to know."""
-
-    request_id: str
-    started: float = field(default_factory=time.perf_counter)
-    status: int = 0
-    is_answered: bool = False  # to the last byte
-    texts: Any = None  # what was said, for a log that is asked to hold it
-    may_write: bool = True  # whether it has the write key, where there is one
-    idempotency_key: bytes | None = None  # under which a change is made once
-    notes: list[str] = field(default_factory=list)  # on fields that were ignored
-
-
-CURRENT: contextvars.ContextVar[Exchange] = contextvars.ContextVar("exchange")
-
-
-def problem(status: int, message: str, parameter: str | None = None) -> bytes:
-    """Return the JSON of an error, in the form of OpenAI's API."""
-    kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-    kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    error = {"message": message, "type": kind, "param": parameter, "code": status}
-    text = json.dumps({"error": error, "request_id": CURRENT.get().request_id}, ensure_ascii=False)
-    return text.encode(errors="replace")  # a key of the request may hold half of a surrogate pair
-
-
-class _TooLargeError(Exception):
-    """A body is larger than its address takes."""
-
-
-class _CrowdedError(Exception):
-    """The large bodies of all requests are larger than the server takes together."""
-
-
-@dataclass
-class _Received:
-    """Bytes of the large bodies that are not answered yet."""
-
-    bytes: int = 0
-
-
 class _Client:
     """The sender of a request, which cancels this task when it goes away.
 
@@ -166,7 +103,13 @@ class _Client:
     """
 
     def __init__(
-        self, receive: Receive, exchange: Exchange, together: _Received, *, sent: bool, most: int
+        self,
+        receive: Receive,
+        exchange: Exchange,
+        together: ReceivedBytes,
+        *,
+        sent: bool,
+        most: int,
     ) -> None:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
@@ -195,17 +138,17 @@ class _Client:
         self.sent = self.sent or not message.get("more_body")
         self.bytes += len(message.get("body", b""))
         if self.bytes > self._most:
-            raise _TooLargeError
+            raise TooLargeError
         if self.bytes > MOST_BYTES:  # a conversation is always taken
-            self._together.bytes += self.bytes - self._counted
+            new = self.bytes - self._counted
             self._counted = self.bytes
-            if self._together.bytes > MOST_TOGETHER:
-                raise _CrowdedError
+            self._together.add(new)
         return message
 
     def close(self) -> None:
         """Stop watching."""
-        self._together.bytes -= self._counted
+        if self._counted:
+            self._together.remove(self._counted)
         self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
@@ -233,6 +176,8 @@ class Guard:
             changes from pages of other sites are refused.
         limits: bytes that a body may have, by address; elsewhere `MOST_BYTES`.
         seconds: in which a request has to be sent, computed and answered.
+        pace: at which refused requests come again.
+        received: counts the large bodies of all requests.
         crowded: whether a request would be refused by the queue.
         observe: is told of each request its route, method, status and seconds.
         log_texts: whether the log may hold what was said.
@@ -246,6 +191,8 @@ class Guard:
         local: bool,
         limits: Mapping[str, int],
         seconds: float,
+        pace: Pace,
+        received: ReceivedBytes,
         crowded: Callable[[], bool],
         observe: Callable[[str, str, int, float], object],
         log_texts: bool,
@@ -258,7 +205,8 @@ class Guard:
         self.crowded = crowded
         self.observe = observe
         self.log_texts = log_texts
-        self._together = _Received()
+        self._together = received
+        self._pace = pace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -269,6 +217,7 @@ class Guard:
         asked = headers.get(b"x-request-id", b"")
         exchange = Exchange(
             asked.decode() if REQUEST_ID.fullmatch(asked) else next(NEW_ID),
+            self._pace,
             may_write=self.keys.may_write(headers.get(b"authorization", b"")),
             idempotency_key=headers.get(b"idempotency-key"),
         )
@@ -352,14 +301,12 @@ class Guard:
             if client.sent:
                 await self._late(send, exchange, 503, "no answer in time; try again")
             else:
-                await self._late(send, exchange, 408, "the body did not come in time")
-        except _TooLargeError:
+                await self._late(send, exchange, 408, LATE)
+        except TooLargeError:
             status, text = self._too_large(scope)
             await self._late(send, exchange, status, text)
-        except _CrowdedError:
-            await self._late(
-                send, exchange, 503, "the server receives as much at once as it allows; try again"
-            )
+        except CrowdedError:
+            await self._late(send, exchange, 503, CROWDED)
         except asyncio.CancelledError:
             if not client.gone:
                 raise
@@ -408,48 +355,3 @@ class Guard:
             logger.name, logging.INFO, "", 0, "request", (), None, extra={"fields": fields}
         )
         logger.handle(record)  # spares looking for the line of code that logs
-
-
-async def respond(send: Send, status: int, message: str) -> None:
-    """Send an error, and ask to come again where that may help."""
-    body = problem(status, message)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(name.encode(), value.encode()) for name, value in retry_headers(status).items()]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if status in (408, 413):
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def error_answer(
-    status: int, message: str, parameter: str | None = None, headers: dict[str, str] | None = None
-) -> Any:
-    """Return an error in the form of all errors."""
-    from fastapi import Response
-
-    more = {**(headers or {}), **retry_headers(status)}
-    body = problem(status, message, parameter)
-    return Response(body, status, more, media_type="application/json")
-
-
-def places(error: Exception) -> list[str]:
-    """Return where in the code an error was raised, innermost first."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
-
-
-class JsonLines(logging.Formatter):
-    """A log of one JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-        }
-        line |= {"event": record.getMessage(), **getattr(record, "fields", {})}
-        if record.exc_info and record.exc_info[0] is not None:
-            line["error"] = record.exc_info[0].__name__
-        return msgspec.json.encode(line).decode()

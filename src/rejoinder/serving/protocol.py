@@ -17,7 +17,8 @@ from http import HTTPStatus
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from rejoinder.serving.guard import CURRENT, NEW_ID, SAFE_HEADERS, Exchange, problem
+from rejoinder.serving.http.errors import SAFE_HEADERS, problem
+from rejoinder.serving.http.exchange import CURRENT, NEW_ID, Exchange
 
 MOST_HEADER_BYTES = 32 << 10  # of a request line with its headers, and of trailers
 MOST_HEADERS = 100

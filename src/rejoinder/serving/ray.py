@@ -16,8 +16,8 @@ from rejoinder.memory import limit_onednn_cache
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker.computing import Computing
-from rejoinder.serving.worker.sources import Sources
-from rejoinder.stores.address import POSTGRES, store_of
+from rejoinder.serving.worker.sources import Sources, absolute_name
+from rejoinder.stores.address import store_of
 
 OWN = {"/admin/reload", "/metrics"}
 """Addresses that would reach one replica only, whichever: Ray replaces replicas and measures
@@ -49,8 +49,10 @@ def app(options: Options) -> Any:
         from ray import serve
     except ImportError as error:
         raise MissingExtraError("serving on Ray", "cluster") from error
+    index = absolute_name(options.index)  # the current folder of a replica is another one
+    store_of(index)
     sources = Sources(
-        index=_everywhere(options.index),
+        index=index,
         model=options.model,
         intents=options.intents and options.intents.absolute(),
         calibrated=options.min_confidence is not None,
@@ -79,11 +81,3 @@ def app(options: Options) -> Any:
         name="rejoinder", num_replicas=options.replicas, max_ongoing_requests=2 * options.queue
     )
     return replica(serve.ingress(make)()).bind()
-
-
-def _everywhere(index: str | Path) -> str | Path:
-    """Return the name of an index that replicas understand, whose current folder is another one."""
-    if isinstance(index, str) and index.startswith(POSTGRES):
-        store_of(index)
-        return index
-    return Path(index).absolute()

@@ -1,11 +1,13 @@
 """The latest answers of a server by their ids, so that feedback need not send them again.
 
-They are in memory alone. Over one folder nothing is written to a disk of a conversation without
-feedback; servers over one database share answers, see `curation.shared_answers`.
+One worker has them in memory. Several share them by files in a temporary folder, encrypted with a
+key that is in memory alone, so that a killed server leaves nothing that can be read. Servers over
+one database share answers, see `curation.shared_answers`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import struct
@@ -33,6 +35,7 @@ class RecentAnswers:
 
     Args:
         folder: of the rings of all workers; None: there is one worker.
+        key: encrypts the records of all workers; empty: nothing does.
         workers: whose rings the folder keeps; older ones are of workers that have ended.
         size: bytes of a ring.
     """
@@ -40,15 +43,21 @@ class RecentAnswers:
     observe: Callable[[str, RecentAnswer], object] | None = None  # is told each answer and its id
 
     def __init__(
-        self, folder: Path | None = None, *, workers: int = 2, size: int = RING_BYTES
+        self,
+        folder: Path | None = None,
+        *,
+        key: bytes = b"",
+        workers: int = 2,
+        size: int = RING_BYTES,
     ) -> None:
         self._folder = folder
+        self._key = key
         if folder is not None:
             old = sorted(folder.glob(f"*{_SUFFIX}"), key=_written)
             for path in old[: max(0, len(old) - 2 * (workers - 1))]:
                 path.unlink(missing_ok=True)
-        self._small = _Ring(folder, size)
-        self._large = _Ring(folder, size)
+        self._small = _Ring(folder, size, key)
+        self._large = _Ring(folder, size, key)
 
     def add(self, answer: RecentAnswer) -> str:
         """Keep an answer for a while; return its id."""
@@ -74,7 +83,7 @@ class RecentAnswers:
     def _read(self, name: str, start: int, number: bytes) -> bytes | None:
         for ring in (self._small, self._large):
             if ring.name == name:
-                return _record(ring.bytes, start, number)
+                return _record(ring.bytes, start, number, self._key)
         if self._folder is None:
             return None
         try:
@@ -82,7 +91,7 @@ class RecentAnswers:
                 (self._folder / f"{name}{_SUFFIX}").open("rb") as file,
                 mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as other,
             ):
-                return _record(other, start, number)
+                return _record(other, start, number, self._key)
         except (FileNotFoundError, ValueError):  # ended, or just beginning
             return None
 
@@ -90,9 +99,10 @@ class RecentAnswers:
 class _Ring:
     """Records in memory, in a file if there is a folder; new ones take the place of the oldest."""
 
-    def __init__(self, folder: Path | None, size: int) -> None:
+    def __init__(self, folder: Path | None, size: int, key: bytes) -> None:
         self.name = os.urandom(4).hex()
         self._size = size
+        self._key = key
         self._end = 0
         if folder is None:
             self.bytes = mmap.mmap(-1, size)
@@ -110,7 +120,7 @@ class _Ring:
         end = start + _HEADER.size + len(content)
         if end <= self._size:  # an answer that no ring could hold is forgotten at once
             self.bytes[start : start + _HEADER.size] = bytes(_HEADER.size)
-            self.bytes[start + _HEADER.size : end] = content
+            self.bytes[start + _HEADER.size : end] = _encrypt(content, self._key, number)
             header = _HEADER.pack(number, time.time(), len(content))
             self.bytes[start : start + _HEADER.size] = header
             self._end = end
@@ -141,7 +151,16 @@ def is_answer_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
-def _record(ring: mmap.mmap, start: int, number: bytes) -> bytes | None:
+def _encrypt(content: bytes, key: bytes, number: bytes) -> bytes:
+    """Encrypt or decrypt a record by SHAKE-256 as a stream cipher; no two have the same number."""
+    if not key:
+        return content
+    stream = hashlib.shake_256(key + number).digest(len(content))
+    mixed = int.from_bytes(content, "big") ^ int.from_bytes(stream, "big")
+    return mixed.to_bytes(len(content), "big")
+
+
+def _record(ring: mmap.mmap, start: int, number: bytes, key: bytes) -> bytes | None:
     """Return the content of a record, unless another one has taken its place, if only just now."""
     header = ring[start : start + _HEADER.size]
     if len(header) < _HEADER.size:
@@ -150,4 +169,6 @@ def _record(ring: mmap.mmap, start: int, number: bytes) -> bytes | None:
     if own != number or not 0 <= time.time() - written <= SECONDS:
         return None
     content = ring[start + _HEADER.size : start + _HEADER.size + length]
-    return content if ring[start : start + _HEADER.size] == header else None
+    if ring[start : start + _HEADER.size] != header:
+        return None
+    return _encrypt(content, key, number)

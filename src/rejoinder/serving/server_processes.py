@@ -66,7 +66,8 @@ def run_many(
     failures: list[Exception] = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
-        shared = {**settings, "answers": Path(tempfile.mkdtemp(dir=folder))}
+        answers = Path(tempfile.mkdtemp(dir=folder))
+        shared = {**settings, "answers": answers, "answers_key": os.urandom(32)}
         application = partial(_worker, shared, listening, reports)
         supervisor = Multiprocess(configure(application, workers=settings["workers"]), [listening])
         arguments = (reports, supervisor, announce, failures)
@@ -83,7 +84,7 @@ def _read_reports(
     failures: list[Exception],
 ) -> None:
     """Announce the server when a process listens; end it if the first one cannot."""
-    from rejoinder.serving.guard import logger
+    from rejoinder.serving.http.logs import logger
 
     first = reports.get()
     if first is None:

@@ -8,7 +8,7 @@ from rejoinder.curation.shared_answers import RecentAnswer
 from rejoinder.errors import BusyError, InputError
 from rejoinder.serving import edits
 from rejoinder.serving.background import Background
-from rejoinder.serving.guard import logger
+from rejoinder.serving.http.logs import logger
 from rejoinder.serving.recent_answers import is_answer_id
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, OverloadedError

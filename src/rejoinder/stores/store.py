@@ -10,6 +10,8 @@ the next change. So all that an index does is written once, and a store only has
 from __future__ import annotations
 
 import contextlib
+import re
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -154,6 +156,16 @@ class Store(ABC):
     @abstractmethod
     def private_names(self) -> Sequence[tuple[str, str]]:
         """Return what errors name the place by, and what those see who need not know it."""
+
+    def hide_place(self, text: str) -> str:
+        """Return an error's text without the place of the index, for whoever need not know it."""
+        for name, shown in self.private_names():
+            for verb in ("calibrate", "learn"):
+                text = text.replace(f"{verb} {shlex.quote(name)} ", f"{verb} INDEX ")
+            # neither the beginning nor the end of a longer path
+            whole = rf"(?<!\w){re.escape(name)}(?:(?<=[/\\ ])|(?![\w-]|\.\w))"
+            text = re.sub(whole, shown.replace("\\", r"\\"), text)
+        return text
 
     @abstractmethod
     def is_same(self, other: Store) -> bool:

@@ -15,7 +15,7 @@ from rejoinder.curation.tickets import Ticket, forget, recall, remember
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
-from rejoinder.serving.guard import logger
+from rejoinder.serving.http.logs import logger
 
 SUGGESTED = 3
 

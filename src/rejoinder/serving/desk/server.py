@@ -20,7 +20,7 @@ from rejoinder.serving.desk.address import Address, NoteError
 from rejoinder.serving.desk.events import MESSAGES, Desk, Event, RefusedError
 from rejoinder.serving.desk.index import IndexSearcher, Offer
 from rejoinder.serving.desk.signatures import is_signed
-from rejoinder.serving.guard import logger
+from rejoinder.serving.http.logs import logger
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -34,7 +34,7 @@ from rejoinder.retrieval.queries import forbidden_keys, keep_subjects
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
-from rejoinder.serving.guard import logger
+from rejoinder.serving.http.logs import logger
 from rejoinder.serving.worker.jobs import UnavailableError
 from rejoinder.serving.worker.reports import Reports, UsageReport
 from rejoinder.serving.worker.sources import Sources

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from rejoinder.errors import BusyError
-from rejoinder.serving.guard import places
+from rejoinder.serving.http.logs import places
 from rejoinder.serving.worker.answers import Answers, open_answers
 from rejoinder.serving.worker.jobs import Job, Lane, UnavailableError, Work
 from rejoinder.serving.worker.sources import Sources

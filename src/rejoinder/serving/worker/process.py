@@ -18,7 +18,7 @@ from typing import Any
 from rejoinder.errors import InputError
 from rejoinder.interrupts import interrupts_blocked
 from rejoinder.memory import keep_memory
-from rejoinder.serving.guard import LOGGING, logger
+from rejoinder.serving.http.logs import LOGGING, logger
 from rejoinder.serving.worker.jobs import EndedError, Job, Lane
 from rejoinder.serving.worker.sources import Sources
 

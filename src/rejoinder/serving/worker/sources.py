@@ -28,7 +28,17 @@ class Sources:
 
     @property
     def store(self) -> Store:
-        """The store of the index."""
+        """The store of the index; a folder is named by its absolute path, which no word equals."""
         from rejoinder.stores.address import store_of
 
-        return store_of(self.index)
+        return store_of(absolute_name(self.index))
+
+
+def absolute_name(index: str | Path | Store) -> str | Path | Store:
+    """Return the name of an index that means the same in every current folder."""
+    from rejoinder.stores.address import POSTGRES
+    from rejoinder.stores.store import Store
+
+    if isinstance(index, Store) or (isinstance(index, str) and index.startswith(POSTGRES)):
+        return index
+    return Path(index).absolute()

@@ -245,7 +245,7 @@ class FolderStore(Store):
                 (f"no index {path}", "the index is gone"),
                 (f"-o {shlex.quote(path)}", "-o INDEX"),
                 (f"{path}: ", ""),
-                (f"{path}/", ""),
+                (f"{path}{os.sep}", ""),
                 (path, "the index"),
             ]
         return names

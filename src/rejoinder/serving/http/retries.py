@@ -17,10 +17,10 @@ _SHARE = 4  # spans of a second for as many refusals as requests may wait
 
 
 class Pace:
-    """Counts refusals; a process has one."""
+    """Counts the refusals of a server, of whose requests `queue` may wait."""
 
-    def __init__(self) -> None:
-        self.queue = 64  # requests that may wait
+    def __init__(self, queue: int = 64) -> None:
+        self.queue = queue
         self._refused: deque[float] = deque(maxlen=100_000)
         self._draw = random.Random()
 
@@ -39,11 +39,12 @@ class Pace:
 
 
 PACE = Pace()
+"""That of requests to a server without a queue."""
 
 
-def retry_headers(status: int) -> dict[str, str]:
+def retry_headers(status: int, pace: Pace = PACE) -> dict[str, str]:
     """Return the headers of a refusal: whole seconds, and milliseconds."""
     if status not in (429, 503):
         return {}
-    seconds = PACE.after() if status == 429 else PACE.span() * 0.5
+    seconds = pace.after() if status == 429 else pace.span() * 0.5
     return {"retry-after": str(math.ceil(seconds)), "retry-after-ms": str(round(1000 * seconds))}
