@@ -53,13 +53,15 @@ class Editor:
 
         lists = [list(as_candidates(part)) for part in lists]
         replies = [reply for part in lists for reply in part]
-        return self._made(rows, lambda: self.index.add(replies))
+        return self._made(rows, lambda journal: self.index.add(replies, journal=journal))
 
     def retire(self, positions: Sequence[int]) -> list[Change]:
         """Delete replies, at once; each is a change."""
         before = {position: self.index.candidate(position) for position in positions}
         rows = [ChangeRow("retire", {at: reply}, {at: None}) for at, reply in before.items()]
-        return self._made(lambda: rows, lambda: self.index.delete(positions))
+        return self._made(
+            lambda: rows, lambda journal: self.index.delete(positions, journal=journal)
+        )
 
     def edit(self, position: int, **fields: Any) -> Change:
         """Change text, title, payload or examples of a reply; see `Candidate`.
@@ -173,17 +175,18 @@ class Editor:
         before: State = {position: _current(self.index, position) for position in after}
         kept = {at: reply for at, reply in after.items() if reply is not None}
 
-        def work() -> None:
+        def work(journal: Journal) -> None:
             self.index.edit(
                 {at: reply for at, reply in kept.items() if before[at] is not None},
                 [at for at, reply in after.items() if reply is None],
                 {at: reply for at, reply in kept.items() if before[at] is None},
+                journal=journal,
             )
 
         return self._made(lambda: [ChangeRow(kind, before, after, undone)], work)[0]
 
     def _made(
-        self, rows: Callable[[], list[ChangeRow]], work: Callable[[], object]
+        self, rows: Callable[[], list[ChangeRow]], work: Callable[[Journal], object]
     ) -> list[Change]:
         """Change the index by `work`, whose changes are `rows`; return them as they are logged."""
 
@@ -192,8 +195,7 @@ class Editor:
             return [row._replace(ticket=ticket) for row, ticket in zip(rows(), tickets)]  # noqa: B905 (endless)
 
         journal = Journal(self._log.database, for_requests)
-        with self.index.journaled(journal):
-            work()
+        work(journal)
         return journal.made
 
 

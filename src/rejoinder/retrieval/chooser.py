@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from rejoinder.retrieval.closings import Closings, may_be_closing
 from rejoinder.retrieval.encoding.familiarity import Familiarity
 from rejoinder.retrieval.opposites import PENALTY, SaidParts, push_back
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
-from rejoinder.retrieval.parts import FoundByParts, PartsOfIndex, join_parts, penalties
+from rejoinder.retrieval.parts import FoundByParts, join_parts, penalties
 from rejoinder.retrieval.queries import Queries
 from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, postprocess
 from rejoinder.stores.runs import Positions
@@ -41,37 +41,38 @@ class Chooser:
         joined = self._join(conversation, found, wanted, parts)
         minimum = self.options.minimum_score
         lowest = ANY_SCORE if minimum is None else minimum
-        filtered = self.filtered
-        if joined.parts:
-            filtered = PartsOfIndex(filtered, joined.parts, joined.also)
         order = joined.answers_first(lowest)
-        choose = partial(
-            postprocess,
-            joined.numbers[order],
-            joined.scores[order],
-            filtered,
-            self.queries.forbidden[conversation],
-            self.options,
-            is_last=joined.complete_from < lowest,
-        )
+
+        def choose(pool: int) -> list[Reply] | None:
+            best = postprocess(
+                joined.numbers[order],
+                joined.scores[order],
+                self.filtered,
+                self.queries.forbidden[conversation],
+                self.options,
+                pool=pool,
+                is_last=joined.complete_from < lowest,
+            )
+            return None if best is None else list(itertools.starmap(joined.with_part, best))
+
         chosen = self._without_opposites(choose, parts, OPPOSITES + len(joined.also))
         return None if chosen is None else _first_answers(chosen)
 
     def _without_opposites(
-        self, choose: Callable[..., list[Reply] | None], parts: SaidParts, more: int
+        self, choose: Callable[[int], list[Reply] | None], parts: SaidParts, more: int
     ) -> list[Reply] | None:
         """Return what `choose` gives, with replies to the opposite of the message pushed back.
 
         `more` candidates are judged, so that the first reply does not depend on k.
         """
-        replies = choose(pool=self.options.pool)
+        replies = choose(self.options.pool)
         if replies is None:
             return None
         opposites = (reply for reply in replies if reply.known and parts.opposite(reply))
         if self.keeps_opposites or next(opposites, None) is None:
             return replies if self.options.diversity else best_first(replies)
         if not self.options.diversity:
-            replies = choose(pool=self.options.pool + more)
+            replies = choose(self.options.pool + more)
         return None if replies is None else push_back(replies, parts, self.options)
 
     def _join(

@@ -28,7 +28,7 @@ from rejoinder.conversations import Conversation
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.engine import Engine
-from rejoinder.errors import InputError, shown
+from rejoinder.errors import BusyError, InputError, shown
 from rejoinder.progress import Advance, Track, no_track
 from rejoinder.retrieval.calibration import why_uncalibrated
 from rejoinder.retrieval.encoding.batches import as_candidates, extend, revise, rewrite
@@ -88,7 +88,7 @@ def _model_record(encoder: DualEncoder, store: Store) -> ModelRecord:
 
 
 class Journal(Protocol):
-    """What is told of a change before an index makes it, and afterwards; see `Index.journaled`."""
+    """What is told of a change before an index makes it, and afterwards."""
 
     def settle(self, token: str, /) -> None:
         """Finish what was announced earlier; `token` is that of the last change that was made.
@@ -115,8 +115,6 @@ class Index(IndexReader):
     >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index")  # doctest: +SKIP
     >>> index.search([["When do we meet?"]], k=1)  # doctest: +SKIP
     """
-
-    _journal: Journal | None = None  # of the change that is being made
 
     @classmethod
     def build(
@@ -176,10 +174,11 @@ class Index(IndexReader):
         batch: int = 1024,
         progress: Advance | None = None,
         engine: Engine | None = None,
+        journal: Journal | None = None,
     ) -> range:
         """Add replies, all or none; return their positions. See `build` and `delete`."""
         encoder = self._model()
-        with self._change():
+        with self._change(journal):
             first = self.manifest.end
             old = self._segments
             record = self.manifest.head
@@ -195,24 +194,24 @@ class Index(IndexReader):
                     fitted = fit_index(self.store, manifest, segments, encoder)
                     manifest = fitted.manifest
                     segments = [self._open_new(manifest)]
-                self._set(self._replace_manifest(manifest), segments)
+                self._set(self._replace_manifest(manifest, journal), segments)
                 self._tidy_up(fitted)
             return range(first, manifest.end)
 
-    def delete(self, positions: Iterable[int]) -> int:
+    def delete(self, positions: Iterable[int], *, journal: Journal | None = None) -> int:
         """Delete replies by their positions, all or none; return how many.
 
-        The other positions stay as they are.
+        The other positions stay as they are. A `journal` is told of the change.
 
         Raises:
             InputError: there is no reply at one of them, or the index was changed by somebody else
                 since it was opened.
         """
-        with self._change():
+        with self._change(journal):
             before = self.manifest
             chosen = np.unique(np.array(self._known(positions, before), dtype=np.int64))
             self._refuse_gone(chosen, before)
-            manifest = self._replace_manifest(before.without(chosen))
+            manifest = self._replace_manifest(before.without(chosen), journal)
             self._set(manifest, self._segments)
         return len(chosen)
 
@@ -221,6 +220,8 @@ class Index(IndexReader):
         changes: Mapping[int, str | Candidate],
         deleted: Iterable[int] = (),
         restored: Mapping[int, str | Candidate] | None = None,
+        *,
+        journal: Journal | None = None,
     ) -> None:
         """Change, delete and bring back replies at some positions, all or nothing.
 
@@ -241,11 +242,11 @@ class Index(IndexReader):
             self._known(restored or (), manifest)
             new = _kept({**changes, **(restored or {})})
             if new and (len(self) <= MOST_FITTED or self._has_first_examples(new)):
-                self._refit(new, gone)
+                self._refit(new, gone, journal)
             elif new:
-                self._revise(new, gone)
+                self._revise(new, gone, journal)
             elif len(gone):
-                self.delete(gone.tolist())
+                self.delete(gone.tolist(), journal=journal)
 
     def fit(self, changes: Mapping[int, str | Candidate] | None = None) -> None:
         """Fit the head again, to all replies as they are now, and write them anew.
@@ -285,16 +286,18 @@ class Index(IndexReader):
             return False
         return any(map(example_count, changes.values())) and takes_examples(self._model())
 
-    def _revise(self, changes: Mapping[int, Candidate], deleted: Positions) -> None:
+    def _revise(
+        self, changes: Mapping[int, Candidate], deleted: Positions, journal: Journal | None
+    ) -> None:
         encoder = self._model()
-        with self._change():
+        with self._change(journal):
             record = self.manifest.head
             head = None if record is None else read_head(self.store, record)
             manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
             manifest = manifest.restoring(np.array(sorted(changes), dtype=np.int64))
             manifest = revise(manifest, self.store, encoder, changes, self._segments, head)
             segments = self._opened(manifest)
-            self._set(self._replace_manifest(manifest), segments)
+            self._set(self._replace_manifest(manifest, journal), segments)
             self._tidy_up()
 
     @functools.cached_property
@@ -302,13 +305,18 @@ class Index(IndexReader):
         """The model, which encodes once for all changes what replies answer, and keeps it."""
         return self._model().with_cache()
 
-    def _refit(self, changes: Mapping[int, Candidate], deleted: Positions = NOTHING) -> None:
+    def _refit(
+        self,
+        changes: Mapping[int, Candidate],
+        deleted: Positions = NOTHING,
+        journal: Journal | None = None,
+    ) -> None:
         encoder = self._remembering if len(self) <= MOST_FITTED else self._model()
-        with self._change():
+        with self._change(journal):
             manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
             fitted = fit_index(self.store, manifest, self._segments, encoder, changes)
             segment = self._open_new(fitted.manifest)
-            self._set(self._replace_manifest(fitted.manifest), [segment])
+            self._set(self._replace_manifest(fitted.manifest, journal), [segment])
             self._tidy_up(fitted)
 
     def compact(self, *, batch: int = 1024, progress: Advance | None = None) -> int:
@@ -431,26 +439,20 @@ class Index(IndexReader):
         self._set(self._replace_manifest(manifest), self._segments)
 
     @contextlib.contextmanager
-    def journaled(self, journal: Journal) -> Iterator[None]:
-        """Let the change that is made meanwhile, by this thread, be one of a journal."""
-        with self._threads:
-            self._journal = journal
-            try:
-                yield
-            finally:
-                self._journal = None
-
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[None]:
-        with self._threads, self._write_lock():
-            if self._journal is not None:  # before anything is encoded: the log may refuse
-                self._journal.settle(self.manifest.change)
+    def _change(self, journal: Journal | None = None) -> Iterator[None]:
+        """Keep others from changing the index; this one must have its latest state."""
+        with self._threads, self.store.lock():
+            if self.store.read_manifest().fingerprint != self.fingerprint:
+                raise BusyError(
+                    f"{self.store} was changed by somebody else since it was opened; open it again"
+                )
+            if journal is not None:  # before anything is encoded: the log may refuse
+                journal.settle(self.manifest.change)
             self.store.sweep(self.manifest)
             yield
 
-    def _replace_manifest(self, manifest: Manifest) -> Manifest:
+    def _replace_manifest(self, manifest: Manifest, journal: Journal | None = None) -> Manifest:
         """Put a manifest in the place of the one on the disk, which makes a change; return it."""
-        journal = self._journal
         if journal is None:
             self.store.write_manifest(manifest)
             return manifest

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from rejoinder.arrays import FloatArray
-from rejoinder.encoders.words.word_index import WordIndex
-from rejoinder.retrieval.replies import FilteredIndex, Reply
+from rejoinder.retrieval.replies import Reply
 from rejoinder.stores.runs import Positions
-from rejoinder.stores.scan import Flags, Scores
+from rejoinder.stores.scan import Scores
 from rejoinder.text.courtesy import asks, denies, words
 from rejoinder.text.sentences.questions import is_question, is_wish
 from rejoinder.text.sentences.splitting import split_sentences
@@ -78,6 +76,10 @@ class FoundByParts(NamedTuple):
     parts: Mapping[int, int]
     complete_from: float  # the lowest score from which no candidate of the index is missing
     also: frozenset[int] = frozenset()  # best ones of other sentences than the best one's
+
+    def with_part(self, number: int, reply: Reply) -> Reply:
+        """Return the reply of a candidate, by its number, with the part that it fits."""
+        return replace(reply, part=self.parts.get(number, 0), also=number in self.also)
 
     def plus(self, change: float) -> FoundByParts:
         """Return the same candidates with other scores."""
@@ -191,44 +193,3 @@ def sentence_parts(texts: Sequence[str]) -> list[int]:
 def _without_mark(text: str) -> str:
     """Return a text without the mark at its end, which may have been added or lost."""
     return text.rstrip(" ?.!")
-
-
-@dataclass(frozen=True, slots=True)
-class PartsOfIndex:
-    """Replies of an index that know which part of a message they fit; see `FilteredIndex`."""
-
-    filtered: FilteredIndex
-    parts: Mapping[int, int]
-    also: frozenset[int]
-
-    @property
-    def count(self) -> int:
-        """See `FilteredIndex.count`."""
-        return self.filtered.count
-
-    def candidates(
-        self, contexts: Sequence[FloatArray], k: int, minimum: float, /
-    ) -> list[tuple[Positions, Scores]]:
-        """See `FilteredIndex.candidates`."""
-        return self.filtered.candidates(contexts, k, minimum)
-
-    def vectors(self, numbers: Positions) -> FloatArray:
-        """See `FilteredIndex.vectors`."""
-        return self.filtered.vectors(numbers)
-
-    def responses(self, numbers: Positions) -> FloatArray:
-        """See `FilteredIndex.responses`."""
-        return self.filtered.responses(numbers)
-
-    def reply(self, number: int, score: float) -> Reply:
-        """Return a candidate with its score and the part that it fits."""
-        reply = self.filtered.reply(number, score)
-        return replace(reply, part=self.parts[number], also=number in self.also)
-
-    def positions_of(self, numbers: Positions) -> Positions:
-        """See `FilteredIndex.positions_of`."""
-        return self.filtered.positions_of(numbers)
-
-    def words(self) -> tuple[WordIndex, Flags]:
-        """See `FilteredIndex.words`."""
-        return self.filtered.words()

@@ -388,7 +388,7 @@ class IndexReader(Searcher):
         return self._model()
 
     def facts(self) -> Mapping[str, object]:
-        """Return what the index is shown by."""
+        """Return the folder or database, the number of replies, their size and the model."""
         state = self._state
         manifest = state.manifest
         model = manifest.model.name or manifest.model.fingerprint[:12]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.corpora.schema import Candidate
+from rejoinder.retrieval.index import Index
 
 SHOWN = 5
 
@@ -127,22 +128,14 @@ def plan_replacement(
     return Replacement(changes, deleted, added, unchanged, list(without_examples))
 
 
-def replace_replies(index: Any, candidates: Iterable[Candidate], **options: Any) -> Replacement:
+def replace_replies(index: Index, candidates: Iterable[Candidate], **options: Any) -> Replacement:
     """Replace the replies of an index by those with their ids, and add the others.
 
-    A reply keeps its position. In a store, whose replies cannot change, the new one is added before
-    the old one goes.
+    A reply keeps its position. `options` are those of `Index.add`.
     """
     plan = plan_replacement(index, candidates)
-    if hasattr(index, "edit"):
-        if plan.changes or plan.deleted:
-            index.edit(plan.changes, plan.deleted)
-        if plan.added:
-            index.add(plan.added, **options)
-        return plan
-    new = [*plan.changes.values(), *plan.added]
-    if new:
-        index.add(new, **options)
     if plan.changes or plan.deleted:
-        index.delete({*plan.changes, *plan.deleted})
+        index.edit(plan.changes, plan.deleted)
+    if plan.added:
+        index.add(plan.added, **options)
     return plan

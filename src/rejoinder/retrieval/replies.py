@@ -141,21 +141,21 @@ def postprocess(
     *,
     pool: int,
     is_last: bool,
-) -> list[Reply] | None:
-    """Return the best k replies of the candidates of a context, which come best first.
+) -> list[tuple[int, Reply]] | None:
+    """Return the best k of the candidates of a context, which come best first: numbers and replies.
 
     k is chosen among the `pool` best that may be given. None if there are fewer, unless `is_last`
     says that there are no more candidates.
     """
-    chosen, replies = remove_near_duplicates(
+    best = remove_near_duplicates(
         numbers, scores, filtered, forbidden, pool, distinct=options.distinct
     )
-    if len(replies) < pool and not is_last:
+    if len(best) < pool and not is_last:
         return None
-    if not options.diversity or not replies:
-        return replies
-    order = diversify(filtered.responses(chosen), [reply.score for reply in replies], options)
-    return [replies[i] for i in order]
+    if not options.diversity or not best:
+        return best
+    vectors = filtered.responses(np.array([number for number, _ in best], dtype=np.int64))
+    return [best[i] for i in diversify(vectors, [reply.score for _, reply in best], options)]
 
 
 def remove_near_duplicates(
@@ -166,18 +166,17 @@ def remove_near_duplicates(
     count: int,
     *,
     distinct: bool,
-) -> tuple[Positions, list[Reply]]:
-    """Return the numbers of the best `count` candidates without forbidden ones, and their replies.
+) -> list[tuple[int, Reply]]:
+    """Return the best `count` candidates without forbidden ones: their numbers and replies.
 
     With `distinct` also without near-duplicates of better ones, most of which are not even read.
     """
     vectors = unit_rows(filtered.responses(numbers)) if distinct else None
-    chosen: list[int] = []
-    replies: list[Reply] = []
+    best: list[tuple[int, Reply]] = []
     keys = set(forbidden)
     near = np.zeros(len(numbers), dtype=bool)
     for row, (number, score) in enumerate(zip(numbers.tolist(), scores.tolist(), strict=True)):
-        if len(replies) == count:
+        if len(best) == count:
             break
         if near[row]:
             continue
@@ -185,12 +184,11 @@ def remove_near_duplicates(
         key = text_key(reply.text) if forbidden or distinct else ""
         if key in keys:
             continue
-        chosen.append(number)
-        replies.append(reply)
+        best.append((number, reply))
         if vectors is not None:
             keys.add(key)
             near |= vectors @ vectors[row] >= NEAR_COPY
-    return np.array(chosen, dtype=np.int64), replies
+    return best
 
 
 def best_first(replies: Sequence[Reply], k: int | None = None) -> list[Reply]:

@@ -1,12 +1,11 @@
 """A search: options, queries, candidates, the choice among them, replies.
 
-`Searcher` is what an index on disk and one in a vector database have in common. `Cascade` lets a
-slow ranker order the best replies of a search again (POLY, table 5).
+`Searcher` searches an index, wherever it is stored. `Cascade` lets a slow ranker order the best
+replies of a search again (POLY, table 5).
 """
 
 from __future__ import annotations
 
-import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries, has_unit_vectors
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
-from rejoinder.errors import BusyError, InputError
+from rejoinder.errors import InputError
 from rejoinder.retrieval.chooser import Chooser, read_said
 from rejoinder.retrieval.closings import Closings, closings_of, may_be_closing
 from rejoinder.retrieval.encoding.familiarity import Familiarity
@@ -313,16 +312,6 @@ class Searcher(Searchable, Described):
                     f"queries of size {vectors.shape[1]}; "
                     f"the vectors of {self.store} have {manifest.size}"
                 )
-
-    @contextlib.contextmanager
-    def _write_lock(self) -> Iterator[None]:
-        """Keep other processes from changing the index; this one must have its latest state."""
-        with self.store.lock():
-            if self.store.read_manifest().fingerprint != self.fingerprint:
-                raise BusyError(
-                    f"{self.store} was changed by somebody else since it was opened; open it again"
-                )
-            yield
 
 
 def _first_count(options: SearchOptions, manifest: Manifest) -> int:

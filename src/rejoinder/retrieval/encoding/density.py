@@ -1,4 +1,4 @@
-"""How much likelier a message is among an index's examples than among the background: in its score.
+"""The density of a message: its likelihood among an index's examples against the background.
 
 Titles and examples have the second moment E of their unit vectors, the background has N. Of two
 Gaussians around zero with these moments, ridges added, the logarithm of the ratio of densities is

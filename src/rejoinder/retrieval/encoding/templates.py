@@ -32,13 +32,15 @@ PLACEHOLDER = search_pattern(
 """Placeholders of a reply: {{x}}, {{{x}}}, {x}, {$x}, {!X.Y}, #{x}, %{x}, ${a.b}, <x>, [X], [[x]],
 %x%, $x, "x" in angle quotes, and the fields of text expanders: %filltext:..%, {formtext: ..}."""
 _DIRECTIVE_START = match_pattern(r"[%{][a-z]{2,20}:")
-_BREAK = search_pattern(r"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
+_TAG_END = r"""(?:=\s?"[^"<]*+"|=\s?'[^'<]*+'|[^<>])*+>"""  # quoted values may hold ">"
+_BREAK = search_pattern(rf"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b{_TAG_END}", re.IGNORECASE)
 _LONE_TAG = search_pattern(
-    r"<(?:p|br|div|li|ul|ol|tr|td|th|h[1-6]|hr|b|i|u|em|strong|span|img|font|small|a)\b[^<>]*>",
+    r"<(?:p|br|div|li|ul|ol|tr|td|th|h[1-6]|hr|b|i|u|em|strong|span|img|font|small|a)\b"
+    rf"{_TAG_END}",
     re.IGNORECASE,
 )
-_TAG = search_pattern(r"<!--|<(script|style)\b|</?[A-Za-z][^<>]*+>")
-_OPEN_TAG = match_pattern(r"<[A-Za-z][^<>]*+>")
+_TAG = search_pattern(rf"<!--|<(script|style)\b|</?[A-Za-z]{_TAG_END}")
+_OPEN_TAG = match_pattern(rf"<[A-Za-z]{_TAG_END}")
 _MARKDOWN_LINK = search_pattern(r"!?\[([^\[\]\n]*+)\]\([^()\s]*+\)")
 _MARKDOWN = search_pattern(r"(?m)^[ \t]{0,3}(?:#{1,6}|>|[-*+])[ \t]++|\*\*|__|`")
 _NUMBER = search_pattern(r"(?m)^[ \t]{0,3}\d{1,2}[.)][ \t]++")  # of a step
