@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import multiprocessing
 import shutil
 import threading
@@ -13,9 +14,11 @@ from starlette.testclient import TestClient
 
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import latest, requests
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.worker.answers import Answers, Question
+from rejoinder.serving.worker import loading
 from rejoinder.serving.worker.computing import Computing
 from rejoinder.serving.worker.jobs import Job, Lane
 from rejoinder.serving.worker.process import ComputingProcess, _answer
@@ -289,6 +292,54 @@ def test_a_store_that_hangs_holds_up_neither_probes_nor_metrics(answers, monkeyp
     well, *hung, last = asyncio.run(run())
     assert well == last == {"status": "ready"}
     assert hung == [(200, "it only searches: the index takes long to answer")] * 3
+
+
+def test_a_store_that_hangs_while_a_change_is_loaded_holds_up_searches_once(answers, monkeypatch, caplog):
+    goes_on = threading.Event()
+    refreshed = answers.index.try_refresh
+    monkeypatch.setattr(loading, "PATIENCE", 0.05)
+    monkeypatch.setattr(answers.index, "try_refresh", lambda: goes_on.wait(60) and refreshed())
+    Index.open(answers.sources.index, HashEncoder()).add(["a new reply"])
+
+    def best():
+        answers.refresh()
+        [answer] = answers.replies([Question(["a new reply"], SearchOptions(k=1))])
+        return answer["replies"][0]["text"]
+
+    assert all(best() in TEXTS for _ in range(3))
+    assert caplog.text.count("the earlier one goes on answering") == 1
+    goes_on.set()
+    monkeypatch.setattr(loading, "PATIENCE", 60.0)
+    answers._loading._waits_until += 60.0
+    assert best() == "a new reply"
+
+
+def test_a_server_whose_process_is_started_again_is_not_ready(answers, monkeypatch):
+    monkeypatch.setattr(latest, "MOMENT", 0.05)
+    monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
+    goes_on = threading.Event()
+
+    async def run():
+        async with running(answers) as (client, api):
+            monkeypatch.setattr(answers, "_condition_until", 0.0)
+            monkeypatch.setattr(answers.index.store, "check", lambda: goes_on.wait(60))
+            api._worker.is_starting = True
+            told = await client.get("/ready")
+            goes_on.set()
+            return told
+
+    told = asyncio.run(run())
+    assert (told.status_code, told.json()["reason"]) == (503, "index and models are being opened again")
+
+
+def test_the_log_says_why_a_change_was_refused(client, answers, monkeypatch, caplog):
+    server = client()
+    monkeypatch.setattr(Answers, "record", fail(UnreachableError("PostgreSQL does not answer")))
+    with caplog.at_level(logging.INFO, "rejoinder.serving"):
+        refused = post(server, "/v1/feedback", {"messages": ["Hi!"], "chosen": 3})
+    assert refused.status_code == 503
+    [record] = [record for record in caplog.records if record.getMessage() == "request"]
+    assert (record.levelname, record.fields["reason"]) == ("WARNING", "PostgreSQL does not answer")
 
 
 def test_an_answer_that_came_late_is_not_told_as_a_new_one(monkeypatch):

@@ -240,6 +240,9 @@ class Api:
         if not self._ready:
             return json_answer({"status": "closing"}, 503)
         is_told = await self.condition.refresh()
+        if not is_told and self._worker.is_starting:
+            reason = "index and models are being opened again"
+            return json_answer({"status": "not ready", "reason": reason}, 503)
         trouble = self.condition.value.trouble if is_told else "the index takes long to answer"
         if trouble is not None:
             reason = self._anonymous(trouble)

@@ -347,11 +347,14 @@ class Guard:
             "status": exchange.status,
             "ms": round(1000 * seconds, 2),
         }
+        if exchange.reason:
+            fields["reason"] = exchange.reason
         if exchange.notes:
             fields["notes"] = exchange.notes
         if self.log_texts and exchange.texts is not None:
             fields["texts"] = exchange.texts
+        level = logging.WARNING if exchange.status >= 500 else logging.INFO
         record = logger.makeRecord(
-            logger.name, logging.INFO, "", 0, "request", (), None, extra={"fields": fields}
+            logger.name, level, "", 0, "request", (), None, extra={"fields": fields}
         )
         logger.handle(record)  # spares looking for the line of code that logs

@@ -25,8 +25,11 @@ def problem(status: int, message: str, parameter: str | None = None) -> bytes:
     """Return the JSON of an error, in the form of OpenAI's API."""
     kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
     kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    exchange = CURRENT.get()
+    if status == 403 or status >= 500:
+        exchange.reason = message
     error = {"message": message, "type": kind, "param": parameter, "code": status}
-    text = json.dumps({"error": error, "request_id": CURRENT.get().request_id}, ensure_ascii=False)
+    text = json.dumps({"error": error, "request_id": exchange.request_id}, ensure_ascii=False)
     return text.encode(errors="replace")  # a key of the request may hold half of a surrogate pair
 
 

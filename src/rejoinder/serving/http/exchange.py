@@ -27,6 +27,7 @@ class Exchange:
     pace: Pace = PACE  # at which refused requests come again
     started: float = field(default_factory=time.perf_counter)
     status: int = 0
+    reason: str = ""  # why this server cannot do it, or may not
     is_answered: bool = False  # to the last byte
     texts: Any = None  # what was said, for a log that is asked to hold it
     may_write: bool = True  # whether it has the write key, where there is one

@@ -36,6 +36,7 @@ from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.http.logs import logger
 from rejoinder.serving.worker.jobs import UnavailableError
+from rejoinder.serving.worker.loading import Loading
 from rejoinder.serving.worker.reports import Reports, UsageReport
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.worker.stamps import Stamps
@@ -123,6 +124,7 @@ class Answers:
     _is_outdated: bool = field(default=False, init=False)  # whether that is of earlier replies
     _stamps: Stamps = field(init=False)
     _stamp: object = field(default=None, init=False)  # of the store when the index was opened
+    _loading: Loading | None = field(default=None, init=False)  # of the index as it is now
     # when an index that could not be opened is tried again
     _retry_at: float = field(default=0.0, init=False)
     _condition: Condition = field(default=Condition(), init=False)
@@ -160,7 +162,12 @@ class Answers:
         stamp = self._stamps.latest()
         if stamp == self._stamp or time.monotonic() < self._retry_at:
             return
-        failure = self.index.try_refresh()
+        loading = self._loading or Loading(self.index, stamp)
+        self._loading = loading
+        if not loading.is_done():
+            return
+        self._loading = None
+        failure = loading.failure()
         if failure is not None:
             self._retry_at = time.monotonic() + RETRY
             fields = {"reason": str(failure)}
@@ -169,7 +176,7 @@ class Answers:
                 extra={"fields": fields},
             )
             return
-        self._stamp = stamp
+        self._stamp = loading.stamp
         self._calibrated = None
         self._ahead = None
 

@@ -20,6 +20,8 @@ NEVER_SPLIT = (BusyError, LogError, UnavailableError, OSError)  # errors that ea
 class Computing:
     """A worker in this process."""
 
+    is_starting = False
+
     def __init__(self, sources: Sources, answers: Answers | None = None) -> None:
         self.sources = sources
         self._answers = answers

@@ -51,6 +51,9 @@ class Lane(Enum):
 class Worker(Protocol):
     """Computes batches of jobs."""
 
+    is_starting: bool
+    """Whether it has ended, and another one that opens index and models has not answered yet."""
+
     def open(self) -> None:
         """Open index and models, beside those that go on answering until the new ones are there."""
 

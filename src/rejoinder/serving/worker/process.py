@@ -36,6 +36,7 @@ class ComputingProcess:
     if that happens before anything was open, this process ends too.
     """
 
+    is_starting = False
     _closing = False
     _was_open = False
 
@@ -75,11 +76,13 @@ class ComputingProcess:
     def run(self, lane: Lane, jobs: Sequence[Job]) -> list[Any]:
         """See `Worker`. If jobs cannot be sent together, they are sent one by one."""
         try:
-            return _send_and_receive(self._pipes[lane], jobs)
+            results = _send_and_receive(self._pipes[lane], jobs)
         except _UnsendableError as error:
             if len(jobs) == 1:
                 return [RuntimeError(str(error))]
             return [self._run_alone(lane, job) for job in jobs]
+        self.is_starting = False
+        return results
 
     def _run_alone(self, lane: Lane, job: Job) -> Any:
         try:
@@ -106,6 +109,7 @@ class ComputingProcess:
                     "the computing process has ended; another one is started",
                     extra={"fields": fields},
                 )
+                self.is_starting = True
                 time.sleep(RESTART)
                 self._start(reopen=True)
 
