@@ -92,7 +92,7 @@ class Joined:
         return int(self._starts[-1])
 
     def gather(self, rows: IntArray) -> tuple[Ids, Ids]:
-        """As `Column.gather`."""
+        """See `Column.gather`."""
         lengths = np.zeros(len(rows), np.int32)
         parts = []
         for mine, part, own in self._owned(rows):

@@ -1,4 +1,4 @@
-"""What is computed once on a machine: files in the user's cache folder, made again when missing.
+"""Files in the user's cache folder, computed once on a machine; a missing one is made again.
 
 `platformdirs` names the folder. Nothing that a user wrote is in it.
 """

@@ -55,7 +55,7 @@ class MissingExtraError(InputError):
         self.extra = extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str], dict[str, object]]:
-        """So that it comes out of a worker process as it went in."""
+        """Let it come out of a worker process as it went in."""
         return type(self), (self.feature, self.extra), vars(self)
 
 

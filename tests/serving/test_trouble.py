@@ -332,7 +332,7 @@ def test_a_server_whose_process_is_started_again_is_not_ready(answers, monkeypat
     assert (told.status_code, told.json()["reason"]) == (503, "index and models are being opened again")
 
 
-def test_the_log_says_why_a_change_was_refused(client, answers, monkeypatch, caplog):
+def test_the_log_says_why_a_change_was_refused(client, monkeypatch, caplog):
     server = client()
     monkeypatch.setattr(Answers, "record", fail(UnreachableError("PostgreSQL does not answer")))
     with caplog.at_level(logging.INFO, "rejoinder.serving"):

@@ -11,7 +11,7 @@ _WORD = search_pattern(r"[^\W_]+")
 
 
 class _Blanks(dict[int, int]):
-    """What each letter becomes in a key: a blank for punctuation. Filled as letters are met."""
+    """Translation of letters to those of a key; filled as letters are met. Punctuation is blank."""
 
     def __missing__(self, code: int) -> int:
         is_punctuation = unicodedata.category(chr(code))[0] == "P"

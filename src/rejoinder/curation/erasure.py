@@ -13,7 +13,7 @@ from rejoinder.stores.store import PATIENCE
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was deleted, and where the same words are left."""
+    """The result of an erasure: what was deleted, and where the same words are left."""
 
     entries: int
     examples: int  # learned ones that were taken from replies

@@ -87,7 +87,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What was deleted from a log."""
+    """Counts of what was deleted from a log."""
 
     entries: int
     changes: int  # in which examples of these entries stood

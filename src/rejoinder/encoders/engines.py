@@ -1,4 +1,4 @@
-"""What computes a model's vectors: PyTorch, or onnxruntime by ONNX programs."""
+"""Engines that compute a model's vectors: PyTorch, or onnxruntime by ONNX programs."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ class OnnxEncoder(TextEncoder):
 
     @property
     def precision(self) -> str:
-        """What the trunk computes in: "fp32" or "int8"."""
+        """The precision of the trunk: "fp32" or "int8"."""
         return "int8" if self._trunk == TRUNK_INT8 else "fp32"
 
     @property

@@ -1,4 +1,4 @@
-"""What all that ranks has, from BM25 to cross-encoders, and all that encodes texts.
+"""Protocols of all rankers, from BM25 to cross-encoders, and of all encoders.
 
 An encoder of your own inherits `DualEncoder` and gives `name`, `fingerprint`, `encode_contexts` and
 `encode_responses`; the rest has defaults.

@@ -47,7 +47,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Reading:
-    """How texts are read, and notes on unclear files."""
+    """The settings by which texts are read, and notes on unclear files."""
 
     out_of_scope: str = OUT_OF_SCOPE
     multi_label: bool = False

@@ -79,7 +79,7 @@ class Sum(nn.Module):
 
 
 class Head(nn.Sequential):
-    """Of one side, from r to h: hidden layers and a linear layer (ACL19, section 3)."""
+    """The head of one side, from r to h: hidden layers and a linear layer (ACL19, section 3)."""
 
     def __init__(self, config: NGramConfig) -> None:
         layers: list[nn.Module] = []

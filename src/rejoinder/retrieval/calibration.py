@@ -78,7 +78,7 @@ class CalibratedIndex:
 
     @property
     def outdated(self) -> str | None:
-        """What to do about replies that have changed since the calibration; None: none has."""
+        """Advice on replies that have changed since the calibration; None: none has."""
         return _outdated(self.calibration, self.index)
 
     def answer(

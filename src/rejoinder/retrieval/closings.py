@@ -105,7 +105,7 @@ LEAST_FOUND = 0.5  # of `CLOSED`, from which an encoder is relied on
 
 @dataclass(frozen=True, slots=True)
 class Closings:
-    """What an encoder tells of messages that close a matter."""
+    """An encoder's view of messages that close a matter."""
 
     closing: FloatArray  # vectors of replies that close a matter, (n, d)
     opening: FloatArray  # of other replies

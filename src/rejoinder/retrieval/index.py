@@ -88,7 +88,7 @@ def _model_record(encoder: DualEncoder, store: Store) -> ModelRecord:
 
 
 class Journal(Protocol):
-    """What is told of a change before an index makes it, and afterwards."""
+    """A log of changes, which an index tells of each before it makes it, and afterwards."""
 
     def settle(self, token: str, /) -> None:
         """Finish what was announced earlier; `token` is that of the last change that was made.

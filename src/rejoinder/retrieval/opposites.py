@@ -36,7 +36,7 @@ SILENCE = 5.0
 
 @dataclass(frozen=True)
 class SaidParts:
-    """What the newest message of a conversation says, by its parts."""
+    """The parts of a conversation's newest message, and what they say."""
 
     texts: Sequence[str]
     closing: Callable[[], Sequence[bool]]  # tells which parts an encoder finds to close a matter

@@ -1,4 +1,4 @@
-"""What the parts of a conversation found, as one list: see `turns` for the parts.
+"""The candidates of a conversation's parts as one list; `turns` makes the parts.
 
 Each part is searched for by itself. A reply's score is that of the part that it fits best, less
 `penalty`, since the best of several scores is greater by chance alone.

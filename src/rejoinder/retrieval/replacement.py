@@ -75,7 +75,7 @@ class KnownReplies:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What becomes of an index when replies replace those of their ids."""
+    """A plan to replace the replies of an index by others of the same ids."""
 
     changes: Mapping[int, Candidate]  # by position
     deleted: Sequence[int]  # of ids that have fewer replies now

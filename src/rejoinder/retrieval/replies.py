@@ -67,7 +67,7 @@ class Reply:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """What it is known to answer: its title, and the newest messages of its examples."""
+        """Return what it is known to answer: its title, and the newest messages of its examples."""
         titles = (self.title,) if self.title else ()
         return (*titles, *(example[-1] for example in self.examples))
 

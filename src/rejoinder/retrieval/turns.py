@@ -21,7 +21,7 @@ MOST_MESSAGES = 4  # of one side, without roles, that a message which only asks 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a search reads of a conversation: what was said before, and the newest message."""
+    """A conversation as a search reads it: the history, and the newest message."""
 
     history: Context
     message: Message

@@ -39,7 +39,7 @@ class Background:
 
     @property
     def trouble(self) -> str | None:
-        """What has failed of late, how often, and why the last time; None: nothing has."""
+        """Return what has failed of late, how often, and why the last time; None: nothing has."""
         since = time.monotonic() - RECENT
         failed = [
             f"{name} failed {count} times, at last by {self._reasons[name]}"

@@ -35,7 +35,7 @@ Result: TypeAlias = dict[str, Any] | Exception
 
 
 class Asked(NamedTuple):
-    """What a request asks."""
+    """The content of a request for a change, and its ticket."""
 
     item: Any
     ticket: Ticket

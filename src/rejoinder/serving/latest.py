@@ -1,4 +1,4 @@
-"""What a server knows of its index, told within a moment: a database may take long to answer."""
+"""The latest known answer to a question, within a moment: a database may take long to answer."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class ReplyItem(BaseModel):
 
 
 class Notes(BaseModel):
-    """How a message was read, where that was not as it came, and what its confidence is of.
+    """Notes on how a message was read, where that was not as it came, and on its confidence.
 
     `parts` counts what it was searched by: sentences and the whole. `cut` says that some of it was
     not read, `language` that most words are neither English nor of the index, `calibration` that

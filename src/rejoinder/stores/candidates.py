@@ -1,4 +1,4 @@
-"""What names the candidates of a search, so that not all replies are scored."""
+"""Approximate searches, which name candidates so that not all replies are scored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CandidateSearch(Protocol):
 
     @property
     def record(self) -> ApproximateRecord:
-        """How it was made, and how well it does."""
+        """The record of how it was made, and how well it does."""
 
     def check(self, *, content: bool) -> object:
         """Raise InputError if it is missing or damaged; `content` compares all of it."""

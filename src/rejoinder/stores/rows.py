@@ -131,7 +131,7 @@ class OrderedRows:
 
     @property
     def has_responses(self) -> bool:
-        """Whether the vectors of their segments are more than the encodings of the texts."""
+        """Return whether the vectors of their segments are more than the encodings of the texts."""
         return any(segment.responses is not segment.vectors for segment in self.segments)
 
     def _pairs(self) -> list[tuple[Segment, int]]:

@@ -47,7 +47,7 @@ _UNIT_ROUNDOFF = 2.0**-24
 
 
 class VectorSource(Protocol):
-    """What holds the vectors of a segment, and may read them when they are first asked for."""
+    """The vectors of a segment, which may be read when they are first asked for."""
 
     @property
     def vectors(self) -> Array:

@@ -1,4 +1,4 @@
-"""What keeps an index: a folder, or a database.
+"""Stores of an index: a folder, or a database.
 
 An index is a manifest, segments of replies with their vectors, and a few small files. A segment has
 new replies or, as a revision, new editions of some that other segments have. Segments and

@@ -1,4 +1,4 @@
-"""Whether texts are English, by the frequent English words."""
+"""Detection of English texts by the frequent English words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two texts say the opposite of the same thing: "cancel my order", "do not cancel it".
+"""Opposites among texts on the same thing: "cancel my order", "do not cancel it".
 
 Encoders put both side by side. Here each content word gets a `Sign` and a pole. Texts oppose each
 other in a word that they share: where one wishes that it is not done, or says that it is not so, or

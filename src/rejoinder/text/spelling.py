@@ -230,12 +230,12 @@ class Speller:
 
     @functools.cached_property
     def is_of_other_language(self) -> bool:
-        """Whether most words of the index are not English, so that no message is foreign to it."""
+        """Return whether most words of the index are not English: no message is foreign then."""
         return 2 * self._english < self._own.total()
 
     @functools.cached_property
     def _choices(self) -> dict[str, int]:
-        """How often the index has each word that may have been meant; other forms of one: once."""
+        """Return how often the index has each word that may be meant; other forms of one: once."""
         own = {word: count for word, count in self._own.items() if len(word) >= LEAST_LETTERS}
         forms = itertools.chain.from_iterable(map(_english_forms, own))
         return dict.fromkeys(forms, 1) | own

@@ -68,7 +68,7 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything that was learned is in it."""
+        """Return whether anything that was learned is in it."""
         return any(file.exists() for file in (self.checkpoint, self.model, self.summary))
 
     def forget(self) -> None:

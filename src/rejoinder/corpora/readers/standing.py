@@ -1,4 +1,4 @@
-"""Whether an entry of a tool is in use, and stands by itself.
+"""The state of an entry of a tool: in use or not, by itself or part of another.
 
 It may be switched off, a draft, or not approved, or it may answer in one step of a dialog only.
 """

@@ -1,1 +1,1 @@
-"""What can be read, by name or by its content."""
+"""The formats and corpora that can be read, by name or by content."""

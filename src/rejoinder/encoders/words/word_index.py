@@ -30,7 +30,7 @@ class _Weighed(NamedTuple):
 
 
 class Postings:
-    """Which of some texts have a word, how often, and how many words each text has."""
+    """Postings of some texts: which have a word, how often, and how many words each text has."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._ids: dict[str, int] = {}

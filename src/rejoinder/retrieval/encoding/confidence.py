@@ -36,7 +36,7 @@ Probabilities = npt.NDArray[np.float64]
 
 
 class Scored(Protocol):
-    """Whatever was found with a score."""
+    """A result with a score."""
 
     @property
     def score(self) -> float:

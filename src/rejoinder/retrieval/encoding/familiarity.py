@@ -1,4 +1,4 @@
-"""How familiar a message is to an index, and its words to the reply that was found.
+"""Familiarity of a message to an index, and of its words to the reply that was found.
 
 Where a head was fitted (`scoring`), the scores of all replies to a message rise or fall together by
 the word overlap of the message with the titles and examples of the best one, and fall together
@@ -31,7 +31,7 @@ any minimum that an index measures."""
 
 @dataclass(frozen=True, slots=True)
 class Familiarity:
-    """What the scores of an index's replies to a message change by."""
+    """Changes of the scores of an index's replies to a message."""
 
     word_weight: float = 0.0  # 0: words do not count
     density: Density | None = None

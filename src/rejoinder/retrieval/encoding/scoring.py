@@ -313,7 +313,7 @@ class HeldOutScores(NamedTuple):
 
 
 class DensityChanges(Protocol):
-    """What densities change scores by; see `density.FittedDensity`."""
+    """Changes of scores by densities; see `density.FittedDensity`."""
 
     @property
     def views(self) -> Scores:
@@ -325,7 +325,7 @@ class DensityChanges(Protocol):
 
 
 class WordChanges(Protocol):
-    """What the words of messages change their scores by; see `familiarity.ViewWords`."""
+    """Changes of scores by the words of messages; see `familiarity.ViewWords`."""
 
     def changes(
         self,

@@ -64,7 +64,7 @@ def _letters(value: object) -> int:
 
 
 class Receiver:
-    """What is done with the events of a desk; its methods run in one event loop."""
+    """A receiver of a desk's events; its methods run in one event loop."""
 
     def __init__(self, desk: Desk, address: Address, searcher: IndexSearcher, secret: str) -> None:
         self._desk = desk

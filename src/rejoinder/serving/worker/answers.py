@@ -86,7 +86,7 @@ class Question:
 
 
 class Condition(NamedTuple):
-    """Whether an index can be opened and its log be written."""
+    """The condition of an index: whether it can be opened, and its log be written."""
 
     trouble: str | None = None  # why not
     searches: bool = False  # whether all requests that only search are answered nevertheless

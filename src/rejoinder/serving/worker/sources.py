@@ -1,4 +1,4 @@
-"""What a server loads, by paths and names."""
+"""The paths and names of what a server loads."""
 
 from __future__ import annotations
 

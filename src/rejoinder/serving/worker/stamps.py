@@ -14,7 +14,7 @@ EVERY = 0.25  # seconds
 
 
 class Stamps:
-    """What changes whenever an index does; of a folder it is read each time, in microseconds."""
+    """A stamp that changes whenever an index does; of a folder it is read each time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

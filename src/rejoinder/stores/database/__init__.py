@@ -1,1 +1,1 @@
-"""What segments in databases have in common."""
+"""The common parts of segments in databases."""

@@ -30,7 +30,7 @@ MOST_LEFT_OUT = 10_000  # rows that a database is told to leave out by their num
 
 @dataclass(frozen=True, slots=True)
 class GraphQuestion:
-    """What a segment's graph is asked: about `count` rows that pass, nearest to a vector."""
+    """A question to a segment's graph: for about `count` rows that pass, nearest to a vector."""
 
     segment: DatabaseSegment
     rows: Rows

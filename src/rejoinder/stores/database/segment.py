@@ -58,7 +58,7 @@ class DatabaseSegment(Segment):
 
     @property
     def has_responses(self) -> bool:
-        """Whether the vectors are more than the encodings of the texts."""
+        """Return whether the vectors are more than the encodings of the texts."""
         return RESPONSES in self.record.files
 
     @functools.cached_property

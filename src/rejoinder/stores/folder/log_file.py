@@ -87,7 +87,7 @@ class LogFile(LogDatabase):
 
     @property
     def salt(self) -> bytes:
-        """What digests of sources are made with, once a connection is open."""
+        """The salt of digests of sources, once a connection is open."""
         return self._salt
 
     def exists(self) -> bool:

@@ -21,7 +21,7 @@ class LogError(InputError):
 
 
 class Cursor(Protocol):
-    """What a statement gives."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int:
@@ -64,7 +64,7 @@ class LogDatabase(ABC):
     @property
     @abstractmethod
     def salt(self) -> bytes:
-        """What digests of sources are made with, once a connection is open."""
+        """The salt of digests of sources, once a connection is open."""
 
     @abstractmethod
     def exists(self) -> bool:

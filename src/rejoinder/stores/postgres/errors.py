@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean to whoever uses an index."""
+"""PostgreSQL's errors, as those of an index."""
 
 from __future__ import annotations
 

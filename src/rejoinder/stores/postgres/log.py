@@ -37,7 +37,7 @@ class PostgresLog(LogDatabase):
 
     @functools.cached_property
     def salt(self) -> bytes:
-        """What digests of sources are made with."""
+        """The salt of digests of sources."""
         with self.connections.connected() as connection:
             row = connection.execute("SELECT value FROM setting WHERE name = 'salt'").fetchone()
         if row is None:

@@ -205,7 +205,7 @@ class TableWriter:
 
     @property
     def waits(self) -> bool:
-        """Whether nothing is written yet."""
+        """Return whether nothing is written yet."""
         return not self._is_copied
 
     def write(

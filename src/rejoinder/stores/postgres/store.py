@@ -43,7 +43,7 @@ _SWEPT = " UNION ALL ".join([_TABLES, "SELECT name FROM file WHERE name LIKE 'he
 
 @dataclass
 class HeldLock:
-    """What a thread knows while it alone may change the index, and is about to write."""
+    """The state of a thread that holds the lock of an index."""
 
     connection: psycopg.Connection[Any]
     manifest: str | None  # as it stands; None: it must be read

@@ -1,4 +1,4 @@
-"""What a customer wrote in a mail, without what a mail program or habit put around it.
+"""Cleaning of mails: a customer's own words, without what a program or habit put around them.
 
 Removed are quoted lines and mails, marks of mail programs and help desks, salutations, closings
 with the signatures below them, and disclaimers. What asks or speaks of the customer stays.

@@ -1,4 +1,4 @@
-"""What programs, phones and gateways put into a mail: lines of their own, and marks among words."""
+"""Marks of programs, phones and gateways in a mail: lines of their own, and marks among words."""
 
 from __future__ import annotations
 

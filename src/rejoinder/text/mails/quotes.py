@@ -1,4 +1,4 @@
-"""What a mail says by itself, without the mails that it quotes below.
+"""Removal of the mails that a mail quotes below its own words.
 
 The lines that begin a quoted mail ("On ... wrote:") are known by the expressions of
 mail-parser-reply, in its languages. They take the square of a line's length and more, so they are

@@ -1,4 +1,4 @@
-"""What stands around a sentence and says nothing: quotes, bullets, labels, stamps, mentions."""
+"""Removal of what stands around a sentence: quotes, bullets, labels, stamps, mentions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opens a sentence and asks nothing: greetings, fillers, wishes, excuses, "can you tell me".
+"""Openings of sentences that ask nothing: greetings, fillers, wishes, excuses, "can you tell me".
 
 No comma needs to set it apart: "hi sorry to bother you where is my parcel".
 """

@@ -1,4 +1,4 @@
-"""Whether a text says that a matter is settled: "it works again", "I found it, thanks".
+"""Signs that a matter is settled: "it works again", "I found it, thanks".
 
 Whoever is unsure is answered: each clause has to say so, or to say nothing more.
 """

@@ -1,4 +1,4 @@
-"""What a text may say of a word."""
+"""Signs: what a text may say of a word."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Sign(Enum):
-    """What a text says of a word."""
+    """A statement of a text on a word."""
 
     OPEN = "asked, or denied in a way that says little of what is wanted"
     OFFERED = "asked for as an offer: whether there is one"
@@ -22,7 +22,7 @@ class Sign(Enum):
 
     @property
     def is_denial(self) -> bool:
-        """Whether the word is denied."""
+        """Return whether the word is denied."""
         return self in (Sign.UNWISHED, Sign.NOT_SO)
 
 

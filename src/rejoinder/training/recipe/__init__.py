@@ -1,1 +1,1 @@
-"""What a recipe says: its settings, with their losses and optimisers."""
+"""Recipes: their settings, with losses and optimisers."""
