@@ -300,6 +300,7 @@ def test_a_store_that_hangs_while_a_change_is_loaded_holds_up_searches_once(answ
     monkeypatch.setattr(loading, "PATIENCE", 0.05)
     monkeypatch.setattr(answers.index, "try_refresh", lambda: goes_on.wait(60) and refreshed())
     Index.open(answers.sources.index, HashEncoder()).add(["a new reply"])
+    answers._stamps.look()
 
     def best():
         answers.refresh()
