@@ -330,7 +330,7 @@ def test_a_server_whose_process_is_started_again_is_not_ready(answers, monkeypat
             return told
 
     told = asyncio.run(run())
-    assert (told.status_code, told.json()["reason"]) == (503, "index and models are being opened again")
+    assert (told.status_code, told.json()["reason"]) == (503, "the process that computes has ended and is started again")
 
 
 def test_the_log_says_why_a_change_was_refused(client, monkeypatch, caplog):

@@ -241,7 +241,7 @@ class Api:
             return json_answer({"status": "closing"}, 503)
         is_told = await self.condition.refresh()
         if not is_told and self._worker.is_starting:
-            reason = "index and models are being opened again"
+            reason = "the process that computes has ended and is started again"
             return json_answer({"status": "not ready", "reason": reason}, 503)
         trouble = self.condition.value.trouble if is_told else "the index takes long to answer"
         if trouble is not None:
