@@ -45,7 +45,7 @@ ASGI = {("serving/bodies.py", "serving/guard.py")}
 # a method of the rows that it got, and polarity what a reply is known by.
 OF_SEARCH = {
     ("encoders/torch.py", "encoders/conversation.py"),
-    ("retrieval/replies.py", "retrieval/reader.py"),
+    ("retrieval/replies.py", "retrieval/state.py"),
     ("retrieval/chooser.py", "retrieval/options.py"),
 }
 OF_MINING = {"cli/learning.py", "curation/chats.py"}  # the chats are read by a generator

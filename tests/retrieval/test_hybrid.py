@@ -11,7 +11,7 @@ from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.encoders.words.keywords import BM25, Hybrid
 from rejoinder.encoders.words.word_index import Postings, WordIndex
 from rejoinder.errors import InputError
-from rejoinder.retrieval import reader, search
+from rejoinder.retrieval import index_words, search
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, SearchOptions
 from rejoinder.retrieval.search import Cascade
@@ -149,7 +149,7 @@ def test_a_change_reads_the_words_of_new_replies_alone(tmp_path, monkeypatch):
     index = Index.build(HashEncoder(), [f"red {number}" for number in range(50)], tmp_path / "index")
     index.search([["red 3"]], 1, hybrid=1.0)
     read = []
-    monkeypatch.setattr(reader, "Postings", lambda texts: Postings(read.append(text) or text for text in texts))
+    monkeypatch.setattr(index_words, "Postings", lambda texts: Postings(read.append(text) or text for text in texts))
     index.add(["green"])
     index.delete([3])
     [[best]] = index.search([["green"]], 1, hybrid=1.0)

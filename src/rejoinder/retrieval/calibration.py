@@ -31,8 +31,8 @@ from rejoinder.retrieval.encoding.confidence import (
     score_and_gap,
 )
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.reader import IndexReader
 from rejoinder.retrieval.replies import Reply
-from rejoinder.retrieval.search import Searcher
 from rejoinder.stores.names import CALIBRATION
 
 FOLDS = 5
@@ -71,7 +71,7 @@ class CalibratedIndex:
             `after_changes`.
     """
 
-    def __init__(self, index: Searcher, *, after_changes: bool = False) -> None:
+    def __init__(self, index: IndexReader, *, after_changes: bool = False) -> None:
         self.index = index
         self.calibration = read_calibration(index, after_changes=after_changes)
         self._after_changes = after_changes
@@ -141,7 +141,7 @@ class CalibratedIndex:
 
 
 def calibrate(
-    index: Searcher,
+    index: IndexReader,
     examples: Sequence[Example],
     *,
     history: int | None = None,
@@ -231,7 +231,7 @@ def _calibration(regression: Any, *, index: str, model: str, history: int | None
     )
 
 
-def read_calibration(index: Searcher, *, after_changes: bool = False) -> Calibration:
+def read_calibration(index: IndexReader, *, after_changes: bool = False) -> Calibration:
     """Return the calibration of an index.
 
     One that is missing, altered, or of another index is an InputError; one of its earlier replies
@@ -257,7 +257,7 @@ def read_calibration(index: Searcher, *, after_changes: bool = False) -> Calibra
     return calibration
 
 
-def why_uncalibrated(index: Searcher) -> str | None:
+def why_uncalibrated(index: IndexReader) -> str | None:
     """Return why an index has no calibration that still holds; None: it has one."""
     head = index.manifest.head
     if head is not None and head.held_out and not index.store.has_file(CALIBRATION):
@@ -270,7 +270,7 @@ def why_uncalibrated(index: Searcher) -> str | None:
     return None
 
 
-def _check(calibration: Calibration, index: Searcher, *, after_changes: bool) -> None:
+def _check(calibration: Calibration, index: IndexReader, *, after_changes: bool) -> None:
     if calibration.model != index.manifest.model.fingerprint:
         raise InputError(
             f"the calibration in {index.store} is of another model's scores; {_again(index)}"
@@ -280,14 +280,14 @@ def _check(calibration: Calibration, index: Searcher, *, after_changes: bool) ->
         raise InputError(outdated)
 
 
-def _outdated(calibration: Calibration, index: Searcher) -> str | None:
+def _outdated(calibration: Calibration, index: IndexReader) -> str | None:
     manifest = index.manifest
     if calibration.index in (manifest.fingerprint, manifest.same_as):
         return None
     return f"the calibration in {index.store} is of other replies than it has now; {_again(index)}"
 
 
-def _again(index: Searcher) -> str:
+def _again(index: IndexReader) -> str:
     head = index.manifest.head
     if head is not None and head.held_out:
         return (
@@ -297,6 +297,6 @@ def _again(index: Searcher) -> str:
     return f"calibrate again: {_command(index)}"
 
 
-def _command(index: Searcher) -> str:
+def _command(index: IndexReader) -> str:
     """Return the command that calibrates an index, as a shell reads it."""
     return f"rejoinder calibrate {shlex.quote(str(index.store))} --data CONVERSATIONS"

@@ -12,7 +12,8 @@ from rejoinder.retrieval.opposites import PENALTY, SaidParts, push_back
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.parts import FoundByParts, join_parts, penalties
 from rejoinder.retrieval.queries import Queries
-from rejoinder.retrieval.replies import FilteredIndex, Reply, best_first, postprocess
+from rejoinder.retrieval.replies import Reply, best_first, postprocess, read_reply
+from rejoinder.retrieval.state import FilteredRows
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores
 from rejoinder.text.courtesy import asks
@@ -26,7 +27,7 @@ class Chooser:
     """Chooses the replies to queries among the candidates that were found."""
 
     queries: Queries
-    filtered: FilteredIndex
+    filtered: FilteredRows
     options: SearchOptions
     familiarity: Familiarity | None  # None: scores stay as they were found
     closings: Callable[[], Closings | None]  # None: rules alone tell what is settled
@@ -114,7 +115,7 @@ class Chooser:
         ]
         if not others:
             return None
-        reply = self.filtered.reply(best, 0.0)
+        reply = read_reply(self.filtered, best)
         if not reply.known or not parts.opposite(replace(reply, part=own)):
             return None
         texts = parts.texts
@@ -136,7 +137,7 @@ class Chooser:
         familiarity = self.familiarity
         if familiarity is None or not (familiarity.word_weight and len(numbers)):
             return numbers, scores
-        known = self.filtered.reply(int(numbers[0]), 0.0).known
+        known = read_reply(self.filtered, int(numbers[0])).known
         return numbers, scores + familiarity.of_words(text, known)
 
     def _density_change(self, conversation: int, candidates: Found, joined: FoundByParts) -> float:
@@ -149,7 +150,7 @@ class Chooser:
         if familiarity is None or familiarity.density is None:
             return 0.0
         best = int(joined.numbers[0])
-        position = self.filtered.reply(best, 0.0).position
+        position, _ = self.filtered.read(best)
         agreeing = {joined.parts.get(best, 0)}.union(
             part for part, (own, _) in enumerate(candidates) if len(own) and int(own[0]) == best
         )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from rejoinder.corpora.schema import Candidate
+from rejoinder.retrieval.state import IndexState
 from rejoinder.stores.manifest import Manifest, SegmentRecord
 from rejoinder.stores.runs import Positions
-from rejoinder.stores.scan import Flags, Rows
+from rejoinder.stores.scan import Flags
 from rejoinder.stores.segments import Segment
 from rejoinder.text.spelling import Speller, count_words
 
@@ -27,7 +28,9 @@ class _Words(NamedTuple):
     counts: Counter[str]
 
 
-class _State(NamedTuple):
+class _Known(NamedTuple):
+    """What was read of one state."""
+
     manifest: Manifest
     speller: Speller
     words: Mapping[str, _Words]  # of each segment, by its name
@@ -37,34 +40,32 @@ class IndexSpeller:
     """Makes the speller of an index: after a change, from the segments that have changed."""
 
     def __init__(self) -> None:
-        self._state: _State | None = None
+        self._known: _Known | None = None
 
-    def of(self, manifest: Manifest, segments: Sequence[Segment], rows: Sequence[Rows]) -> Speller:
+    def of(self, state: IndexState) -> Speller:
         """Return what corrects messages by the words of the replies, titles and examples.
 
-        `rows` say which replies of the segments are gone. A large index has English words alone.
+        A large index has English words alone.
         """
-        state = self._state  # at one instant: another thread may search, too
-        if state is None or state.manifest is not manifest:
-            state = _follow(state, manifest, segments, rows)
-            self._state = state
-        return state.speller
+        known = self._known  # at one instant: another thread may search, too
+        if known is None or known.manifest is not state.manifest:
+            known = _follow(known, state)
+            self._known = known
+        return known.speller
 
 
-def _follow(
-    state: _State | None, manifest: Manifest, segments: Sequence[Segment], rows: Sequence[Rows]
-) -> _State:
-    """Return the state of an index after changes."""
-    nothing = _State(manifest, Speller(), {})
-    if sum(own.present for own in rows) > MAX_OWN_REPLIES:
+def _follow(known: _Known | None, state: IndexState) -> _Known:
+    """Return what is known of an index after changes."""
+    nothing = _Known(state.manifest, Speller(), {})
+    if state.present > MAX_OWN_REPLIES:
         return nothing
-    state = state or nothing
+    known = known or nothing
     words: dict[str, _Words] = {}
     more: Counter[str] = Counter()
     fewer: Counter[str] = Counter()
-    for segment, own in zip(segments, rows, strict=True):
+    for segment, own in zip(state.segments, state.rows, strict=True):
         record = segment.record
-        before = state.words.get(record.name)
+        before = known.words.get(record.name)
         if before is None or before.record != record:
             before = _Words(record, np.ones(record.count, bool), Counter())
         added = _count(segment, np.flatnonzero(before.gone & ~own.gone))
@@ -73,10 +74,10 @@ def _follow(
         words[record.name] = _Words(record, own.gone, counts)
         more += added
         fewer += removed
-    for name, before in state.words.items():
+    for name, before in known.words.items():
         if name not in words or words[name].record != before.record:
             fewer += before.counts
-    return _State(manifest, state.speller.changed(more, fewer), words)
+    return _Known(state.manifest, known.speller.changed(more, fewer), words)
 
 
 def _count(segment: Segment, rows: Positions) -> Counter[str]:

@@ -1,14 +1,11 @@
-"""Reading an index: its segments, and the replies that pass a filter."""
+"""An index that is read: opened, followed when others change it, listed."""
 
 from __future__ import annotations
 
-import bisect
 import heapq
 import operator
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -18,158 +15,25 @@ from rejoinder.arrays import FloatArray
 from rejoinder.checks import check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder, Ranker
-from rejoinder.encoders.words.word_index import Postings, WordIndex
 from rejoinder.errors import InputError, NotFoundError, shown
-from rejoinder.retrieval.encoding.density import Density, read_density
+from rejoinder.retrieval.encoding.density import read_density
 from rejoinder.retrieval.encoding.scoring import read_head
-from rejoinder.retrieval.index_speller import IndexSpeller
-from rejoinder.retrieval.options import Where
-from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.state import IndexState
 from rejoinder.retrieval.thread_lock import ThreadLock
 from rejoinder.stores.address import store_of
 from rejoinder.stores.ann import SMALL
-from rejoinder.stores.candidates import CandidateSearch
 from rejoinder.stores.folder.store import FolderStore
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_encoder, check_model
-from rejoinder.stores.rows import gone_rows
-from rejoinder.stores.runs import Positions, are_in, read_runs
-from rejoinder.stores.scan import Flags, Found, Rows, positions_of, search
-from rejoinder.stores.segments import Segment, texts_of
+from rejoinder.stores.runs import Positions, are_in
+from rejoinder.stores.scan import Flags
+from rejoinder.stores.segments import Segment
 from rejoinder.stores.store import Store
-from rejoinder.text.spelling import Speller
 
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
 _LISTED_AT_ONCE = 1 << 12
-
-
-@dataclass(frozen=True)
-class IndexState:
-    """An index between two changes; a search reads one state of it."""
-
-    manifest: Manifest
-    segments: list[Segment]
-    rows: list[Rows]  # of each segment, numbered through all segments; see `Segment.position`
-    named: CandidateSearch | None  # names the candidates of an approximate search
-    density: Density | None  # of the manifest's head
-
-    @classmethod
-    def of(
-        cls,
-        store: Store,
-        manifest: Manifest,
-        segments: list[Segment],
-        named: CandidateSearch | None = None,
-    ) -> IndexState:
-        """Return the state of a manifest and its segments.
-
-        `named` is the candidate search of the state before, which is used further if it can be.
-        """
-        gone = gone_rows(segments, read_runs(manifest.deleted))
-        is_revised = any(segment.record.revises for segment in segments)
-        end = 0
-        rows: list[Rows] = []
-        for segment, flags in zip(segments, gone, strict=True):
-            own = Rows(end, segment.count, segment, flags, segment.record.longest)
-            rows.append(replace(own, positions_of=segment.positions_of) if is_revised else own)
-            end += segment.count
-        built = manifest.approximate
-        if built is None:
-            named = None
-        elif named is None or named.record != built:
-            named = store.open_candidates(built)
-        head = manifest.head
-        # Now, since the next change may remove the head's file.
-        density = None if head is None else read_density(store, head)
-        return cls(manifest, segments, rows, named, density)
-
-    @property
-    def present(self) -> int:
-        """The number of replies."""
-        return sum(rows.present for rows in self.rows)
-
-    def place(self, position: int) -> tuple[Segment, int] | None:
-        """Return the segment of a reply's latest edition, and its row there; None: it has none."""
-        at = np.array([position])
-        location = None
-        for segment in self.segments:
-            record = segment.record
-            if not record.first <= position < record.end or (location and not record.revises):
-                continue
-            if len(rows := segment.rows_at(at)):
-                location = segment, int(rows[0])
-        return location
-
-
-@dataclass(frozen=True)
-class FilteredSegments:
-    """Rows of a state's segments that pass a filter, numbered through all segments.
-
-    It fulfils `replies.FilteredState`.
-    """
-
-    state: IndexState
-    rows: Sequence[Rows]  # of each segment; those that do not pass are marked as deleted
-    count: int  # rows that pass
-    candidates: Callable[[Sequence[FloatArray], int, float], Found]  # by a scan, or those named
-    word_index: Callable[[], WordIndex]  # of all rows
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """The segments of the state."""
-        return self.state.segments
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest of the state."""
-        return self.state.manifest
-
-    @property
-    def density(self) -> Density | None:
-        """The density of the state's head."""
-        return self.state.density
-
-    def vectors(self, numbers: Positions) -> FloatArray:
-        """Return the vectors of rows: (n, d)."""
-        return self._gather(numbers, [segment.vectors_of for segment in self.segments])
-
-    def responses(self, numbers: Positions) -> FloatArray:
-        """Return the encodings of the texts of rows: (n, d)."""
-        return self._gather(numbers, [segment.responses_of for segment in self.segments])
-
-    def _gather(
-        self, numbers: Positions, parts: Sequence[Callable[[Positions], FloatArray]]
-    ) -> FloatArray:
-        firsts = [rows.first for rows in self.rows]
-        if len(parts) == 1:
-            return parts[0](numbers - firsts[0])
-        owners = np.searchsorted(firsts, numbers, side="right") - 1
-        rows_by_part = [np.flatnonzero(owners == owner) for owner in range(len(parts))]
-        read = [
-            part(numbers[rows] - first)
-            for part, first, rows in zip(parts, firsts, rows_by_part, strict=True)
-            if len(rows)
-        ]
-        vectors = np.concatenate(read) if read else np.zeros((0, 1), np.float32)
-        return vectors[np.argsort(np.concatenate([np.zeros(0, np.int64), *rows_by_part]))]
-
-    def reply(self, number: int, score: float) -> Reply:
-        """Return the reply of a row with its score."""
-        owner = bisect.bisect_right(self.rows, number, key=lambda rows: rows.first) - 1
-        segment = self.segments[owner]
-        row = number - self.rows[owner].first
-        candidate = segment.candidate(row)
-        return Reply.of(candidate, score, segment.position(row))
-
-    def positions_of(self, numbers: Positions) -> Positions:
-        """Return what rows of equal scores are ordered by; see `scan.positions_of`."""
-        return positions_of(self.rows, numbers)
-
-    def words(self) -> tuple[WordIndex, Flags]:
-        """Return the words of all rows, and which rows pass."""
-        return self.word_index(), ~np.concatenate([rows.gone for rows in self.rows])
 
 
 def open_segments(
@@ -242,19 +106,9 @@ class IndexReader(Searcher):
     def __init__(
         self, store: Store, manifest: Manifest, segments: list[Segment], encoder: DualEncoder | None
     ) -> None:
-        self.store = store
-        self.encoder = encoder
-        self._counted: tuple[IndexState, WordIndex] | None = None  # the words of a state
-        self._postings: dict[Segment, Postings] = {}  # of the segments that the last one had
-        self._speller = IndexSpeller()
+        super().__init__(IndexState.of(store, manifest, segments), encoder)
         self._stamp: Hashable = None  # of the store when `refresh` read it
         self._threads = ThreadLock()  # of those that change it
-        self._state = IndexState.of(store, manifest, segments)
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest of the index as it is now."""
-        return self._state.manifest
 
     @property
     def _segments(self) -> list[Segment]:
@@ -327,8 +181,8 @@ class IndexReader(Searcher):
             return error
         return None
 
-    def __len__(self) -> int:
-        return self._state.present
+    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
+        return self.candidates()
 
     def candidates(
         self, first: int = 0, *, deleted: bool = False
@@ -403,69 +257,6 @@ class IndexReader(Searcher):
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
         """Take over a manifest and its segments; a search that runs stays with the state before."""
         self._state = IndexState.of(self.store, manifest, segments, self._state.named)
-
-    def _filter(self, where: Where | None) -> FilteredSegments:
-        state = self._state
-        rows = state.rows if where is None else self._passing_rows(state, where)
-        find = search if state.named is None else state.named.search
-        count = sum(own.present for own in rows)
-        return FilteredSegments(
-            state, rows, count, partial(find, rows), partial(self._words, state)
-        )
-
-    def _passing_rows(self, state: IndexState, where: Where) -> list[Rows]:
-        """Return the rows of a state of which those that do not pass are marked as deleted."""
-        gone = [rows.gone for rows in state.rows]
-        conditions: list[tuple[str, set[str]]] | None = None
-        if callable(where):
-            for i, segment in enumerate(state.segments):
-                gone[i] = np.array(
-                    [out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])]
-                )
-        elif isinstance(where, Mapping):
-            conditions = [(name, texts_of(name, value)) for name, value in where.items()]
-            for name, texts in conditions:
-                having = [segment.having(name, texts) for segment in state.segments]
-                if state.segments and all(flags is None for flags in having):
-                    raise self._unknown_field(name)
-                gone = [
-                    out | (True if flags is None else ~flags)
-                    for out, flags in zip(gone, having, strict=True)
-                ]
-        else:
-            raise InputError(
-                f"where is {shown(where)}; it is a mapping of fields to values, or a function of a "
-                "candidate"
-            )
-        return [
-            replace(rows, deleted=out, conditions=conditions, gone_before=rows.deleted)
-            for rows, out in zip(state.rows, gone, strict=True)
-        ]
-
-    def _unknown_field(self, name: str) -> InputError:
-        fields = sorted({field for _, candidate in self for field in candidate.payload})
-        known = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
-        return InputError(f"{self.store}: no reply has a field {name!r}; {known}")
-
-    def _words(self, state: IndexState) -> WordIndex:
-        """Return the words of all replies of a state, counted over those that are there."""
-        counted = self._counted
-        if counted is None or counted[0] is not state:
-            known = self._postings
-            postings = {
-                segment: known.get(segment) or Postings(line.text for line in segment.lines())
-                for segment in state.segments
-            }
-            gone = [rows.deleted for rows in state.rows]
-            counted = state, WordIndex(list(zip(postings.values(), gone, strict=True)))
-            self._postings = postings
-            self._counted = counted
-        return counted[1]
-
-    def _make_speller(self) -> Speller:
-        """Return what corrects messages, by the words of the replies, titles and examples."""
-        state = self._state
-        return self._speller.of(state.manifest, state.segments, state.rows)
 
     def _known(self, positions: Iterable[int], manifest: Manifest) -> list[int]:
         """Return positions as a list; one that no reply of a manifest had is an InputError."""

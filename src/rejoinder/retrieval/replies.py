@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,15 +12,13 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.encoders.words.word_index import WordIndex
 from rejoinder.retrieval.encoding import templates
-from rejoinder.retrieval.encoding.density import Density
 from rejoinder.retrieval.encoding.scoring import encode_conversations
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import Queries
-from rejoinder.stores.manifest import Manifest
+from rejoinder.retrieval.state import FilteredRows
 from rejoinder.stores.runs import Positions
-from rejoinder.stores.scan import Flags, Found, Scores, exact_scores
+from rejoinder.stores.scan import Scores, exact_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,48 +92,16 @@ class Reply:
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 
 
-class FilteredIndex(Protocol):
-    """The replies of an index that pass a filter, by their numbers."""
-
-    @property
-    def count(self) -> int:
-        """Number that no search exceeds; 0 where there are none."""
-
-    def candidates(self, contexts: Sequence[FloatArray], k: int, minimum: float, /) -> Found:
-        """Return the best k for the vectors (m, d) of each context; see `scan.search`."""
-
-    def vectors(self, numbers: Positions) -> FloatArray:
-        """Return the vectors by which candidates are scored: (n, d)."""
-
-    def responses(self, numbers: Positions) -> FloatArray:
-        """Return the encodings of the texts of candidates: (n, d)."""
-
-    def reply(self, number: int, score: float) -> Reply:
-        """Return a candidate with its score."""
-
-    def positions_of(self, numbers: Positions) -> Positions:
-        """Return what candidates of equal scores are ordered by."""
-
-    def words(self) -> tuple[WordIndex, Flags]:
-        """Return the words of all replies, (n,), and which of these pass."""
-
-
-class FilteredState(FilteredIndex, Protocol):
-    """The replies that pass a filter in one state of an index, whatever changes the index."""
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest of the state."""
-
-    @property
-    def density(self) -> Density | None:
-        """The density of the manifest's head."""
+def read_reply(filtered: FilteredRows, number: int, score: float = 0.0) -> Reply:
+    """Return the reply of a row with its score."""
+    position, candidate = filtered.read(number)
+    return Reply.of(candidate, score, position)
 
 
 def postprocess(
     numbers: Positions,
     scores: Scores,
-    filtered: FilteredIndex,
+    filtered: FilteredRows,
     forbidden: frozenset[str],
     options: SearchOptions,
     *,
@@ -161,7 +127,7 @@ def postprocess(
 def remove_near_duplicates(
     numbers: Positions,
     scores: Scores,
-    filtered: FilteredIndex,
+    filtered: FilteredRows,
     forbidden: frozenset[str],
     count: int,
     *,
@@ -180,7 +146,7 @@ def remove_near_duplicates(
             break
         if near[row]:
             continue
-        reply = filtered.reply(number, score)
+        reply = read_reply(filtered, number, score)
         key = text_key(reply.text) if forbidden or distinct else ""
         if key in keys:
             continue

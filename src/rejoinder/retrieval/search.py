@@ -1,14 +1,15 @@
 """A search: options, queries, candidates, the choice among them, replies.
 
-`Searcher` searches an index, wherever it is stored. `Cascade` lets a slow ranker order the best
+`Searcher` searches a state of an index. `Cascade` lets a slow ranker order the best
 replies of a search again (POLY, table 5).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.checks import check_count, check_list
 from rejoinder.conversations import CONVERSATIONS, Context, Conversation
-from rejoinder.corpora.schema import Candidate
 from rejoinder.documents import Described
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.multilingual import is_multilingual
@@ -27,16 +27,18 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval.chooser import Chooser, read_said
 from rejoinder.retrieval.closings import Closings, closings_of, may_be_closing
 from rejoinder.retrieval.encoding.familiarity import Familiarity
+from rejoinder.retrieval.index_speller import IndexSpeller
+from rejoinder.retrieval.index_words import IndexWords
 from rejoinder.retrieval.opposites import is_denied
 from rejoinder.retrieval.options import ANY_SCORE, RERANKED, SearchOptions, Silence, Where
 from rejoinder.retrieval.queries import Queries, encode, make_queries, read_conversations_in_parts
-from rejoinder.retrieval.replies import FilteredIndex, FilteredState, Reply, explain
+from rejoinder.retrieval.replies import Reply, explain
+from rejoinder.retrieval.state import FilteredRows, IndexState
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_model
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores, exact_scores
-from rejoinder.stores.store import Store
 from rejoinder.text.polarity import takes_side
 from rejoinder.text.spelling import Speller
 
@@ -87,29 +89,22 @@ class Searchable:
 
 
 class Searcher(Searchable, Described):
-    """An index of encoded replies."""
+    """An index of encoded replies in one state."""
 
-    store: Store
-    encoder: DualEncoder | None
+    def __init__(self, state: IndexState, encoder: DualEncoder | None) -> None:
+        self.store = state.store
+        self.encoder = encoder
+        self._state = state
+        self._words = IndexWords()
+        self._speller = IndexSpeller()
 
     @property
-    @abstractmethod
     def manifest(self) -> Manifest:
         """The manifest of the index as it is now."""
+        return self._state.manifest
 
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
-        return self.candidates()
-
-    @abstractmethod
-    def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
-        """Yield positions, from `first` on, and their replies."""
-
-    @abstractmethod
-    def _filter(self, where: Where | None) -> FilteredState:
-        """Return the replies that pass, of the index as it is now."""
+    def __len__(self) -> int:
+        return self._state.present
 
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
         """Find the best replies to each context; see `search`."""
@@ -202,7 +197,7 @@ class Searcher(Searchable, Described):
             return explain(self._model(), queries, replies, plain=filtered.manifest.plain)
         return replies
 
-    def _familiarity(self, queries: Queries, filtered: FilteredState) -> Familiarity | None:
+    def _familiarity(self, queries: Queries, filtered: FilteredRows) -> Familiarity | None:
         """Return what scores change by; words count where those of the messages are known."""
         head = filtered.manifest.head
         if head is None:
@@ -285,9 +280,14 @@ class Searcher(Searchable, Described):
         """Return what reads messages as English; None where the model reads other languages."""
         return None if is_multilingual(self._model()) else self._make_speller
 
-    @abstractmethod
     def _make_speller(self) -> Speller:
         """Return what corrects messages, by the words of the replies, titles and examples."""
+        return self._speller.of(self._state)
+
+    def _filter(self, where: Where | None) -> FilteredRows:
+        """Return the replies that pass, of the index as it is now."""
+        state = self._state
+        return state.filtered(where, partial(self._words.of, state))
 
     @property
     def fingerprint(self) -> str:
@@ -324,7 +324,7 @@ def _first_count(options: SearchOptions, manifest: Manifest) -> int:
 
 
 def find_candidates(
-    filtered: FilteredIndex, queries: Queries, chosen: Sequence[int], k: int, options: SearchOptions
+    filtered: FilteredRows, queries: Queries, chosen: Sequence[int], k: int, options: SearchOptions
 ) -> Found:
     """Return the best k, by score or by score and words, for some contexts, by their numbers."""
     minimum = (
@@ -338,7 +338,7 @@ def find_candidates(
 
 
 def _find_hybrid(
-    filtered: FilteredIndex,
+    filtered: FilteredRows,
     queries: Queries,
     chosen: Sequence[int],
     k: int,
