@@ -30,12 +30,12 @@ import zstandard
 from common import write_result
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora.schema import Candidate, Example
+from rejoinder.curation.forms import mask
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.curation.mining import Mining, mine_examples
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.retrieval.encoding.templates import mask
 
 SIZES = (10, 20, 40, 100, 200)
 REAL = ("taskmaster4_coffee", "multiwoz21_valtest", "dstc11_track5_val")

@@ -23,6 +23,9 @@ from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
 from rejoinder.text.mails.quotes import newest_text
 from rejoinder.retrieval.encoding import scoring
+from rejoinder.curation.forms import mask
+from rejoinder.curation.frames import Frames, pieces
+from rejoinder.curation.placeholders import with_placeholders
 from rejoinder.retrieval.encoding import templates
 from rejoinder.text import ngrams, subwords
 from rejoinder.text.tokens import tokens
@@ -51,10 +54,10 @@ def _wikitext(text):
 
 FUNCTIONS = {
     "plain": templates.plain,
-    "mask": templates.mask,
-    "pieces": templates.pieces,
-    "placeholders": lambda text: templates.with_placeholders(text, [f"{text} x", text]),
-    "frames": lambda text: templates.Frames([text]),
+    "mask": mask,
+    "pieces": pieces,
+    "placeholders": lambda text: with_placeholders(text, [f"{text} x", text]),
+    "frames": lambda text: Frames([text]),
     "sentences": lambda text: scoring.view_texts(Candidate(text)),
     "matched": _matched,
     "redact": redact,

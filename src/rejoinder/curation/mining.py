@@ -21,7 +21,10 @@ from rejoinder.corpora.schema import Example
 from rejoinder.curation.chats import read_chats
 from rejoinder.curation.cover import choose, cover
 from rejoinder.curation.examples import most_different
+from rejoinder.curation.forms import mask
+from rejoinder.curation.frames import Frames
 from rejoinder.curation.matching import newest_messages
+from rejoinder.curation.placeholders import with_placeholders
 from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
@@ -29,7 +32,7 @@ from rejoinder.encoders.vectors import check_rows
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding.background import mean_background
-from rejoinder.retrieval.encoding.templates import Frames, mask, plain, with_placeholders
+from rejoinder.retrieval.encoding.templates import plain
 from rejoinder.stores.models import check_encoder
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.retrieval.encoding.templates import PLACEHOLDER, Frames, mask, tokens_of, with_placeholders
+from rejoinder.curation.forms import mask, tokens_of
+from rejoinder.curation.frames import Frames
+from rejoinder.curation.placeholders import with_placeholders
+from rejoinder.retrieval.encoding.templates import PLACEHOLDER
 
 TEXTS = st.text("aA1.,:;!? #-@<>{}/€$\n", max_size=60) | st.text(max_size=60)
 
