@@ -34,7 +34,7 @@ from rejoinder.text.mails.cleaning import clean_mail, own_text
 from rejoinder.text.messages import read_message
 from rejoinder.text.polarity import opposed
 from rejoinder.text.sentences.frames import without_frame
-from rejoinder.text.spelling import Speller
+from rejoinder.text.words.spelling import Speller
 from tests.adversary import COMMON, LONG, check_linear, limit, seconds, texts
 
 SUBWORDS = subwords.Subwords([subwords.MARK, "a", "aa", "ab", "the", "0", "00"])

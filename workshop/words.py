@@ -1,4 +1,4 @@
-"""Write `src/rejoinder/text/words.txt`: English words, the most frequent first, for the speller.
+"""Write `src/rejoinder/text/words/words.txt`: English words by frequency, for the speller.
 
 `python -m workshop.words OPEN TARGET`: OPEN is a folder of dialogues under open licences, one a
 line of zstandard-compressed JSONL. Counted are words of edited or spoken texts alone, since chats
@@ -23,8 +23,8 @@ from pathlib import Path
 
 import zstandard
 
-from rejoinder.text.slips import NEAR_COST, slip_cost
-from rejoinder.text.word_list import WordList
+from rejoinder.text.words.slips import NEAR_COST, slip_cost
+from rejoinder.text.words.word_list import WordList
 
 EDITED = (
     "gutenberg_dialogue",

@@ -131,7 +131,7 @@ def test_a_server_has_made_what_typos_and_closings_need_before_its_first_request
         pytest.fail("made while a request waits")
 
     monkeypatch.setattr("rejoinder.retrieval.closings._measure", fail)
-    monkeypatch.setattr("rejoinder.text.spelling.WordList", fail)
+    monkeypatch.setattr("rejoinder.text.words.spelling.WordList", fail)
     typo, closing = server.replies([Question(["they slepe"]), Question(["it is fixed now, thanks"])])
     assert typo["notes"]["corrected"]
     assert closing["replies"]

@@ -7,7 +7,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval import index_speller
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.segments import Segment
-from rejoinder.text.spelling import Speller
+from rejoinder.text.words.spelling import Speller
 from tests.retrieval.conftest import HashEncoder
 
 WORDS = ["lamp", "order", "refund", "zyrkonia", "parcel", "Bestellung", "it's", "x"]
@@ -23,7 +23,7 @@ changes = st.lists(
 
 
 def state(speller):
-    return speller._own, speller._english
+    return speller.own.counts, speller.own._english
 
 
 def anew(index):

@@ -8,7 +8,7 @@ from rejoinder.text.courtesy import asks, asks_again, calls, has_content
 from rejoinder.text.emoji import name_emoji, without_emoji
 from rejoinder.text.messages import MAX_LETTERS, MAX_PARTS, WHOLE_WORDS, clean_message, read_message
 from rejoinder.text.sentences.splitting import MAX_WORDS, split_sentences
-from rejoinder.text.spelling import Speller
+from rejoinder.text.words.spelling import Speller
 from tests.test_architecture import ROOT
 
 QUESTION = "How do I cancel my order?"

@@ -15,7 +15,8 @@ from rejoinder.stores.manifest import Manifest, SegmentRecord
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Flags
 from rejoinder.stores.segments import Segment
-from rejoinder.text.spelling import Speller, count_words
+from rejoinder.text.words.own_words import count_words
+from rejoinder.text.words.spelling import Speller
 
 MAX_OWN_REPLIES = 20_000  # of an index whose words are read
 

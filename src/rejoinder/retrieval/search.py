@@ -40,7 +40,7 @@ from rejoinder.stores.models import check_model
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Found, Scores, exact_scores
 from rejoinder.text.polarity import takes_side
-from rejoinder.text.spelling import Speller
+from rejoinder.text.words.spelling import Speller
 
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 

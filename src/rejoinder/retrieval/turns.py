@@ -13,7 +13,7 @@ from typing import TypeAlias
 from rejoinder.conversations import Context, Conversation, is_persona, spoken
 from rejoinder.text.courtesy import asks, asks_again, calls, has_content, is_thanks, offers, words
 from rejoinder.text.messages import Message, clean_message, read_message
-from rejoinder.text.spelling import Speller, is_common
+from rejoinder.text.words.spelling import Speller, is_common
 
 Spelling: TypeAlias = Callable[[], Speller] | None
 MOST_MESSAGES = 4  # of one side, without roles, that a message which only asks again may belong to

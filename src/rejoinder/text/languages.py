@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rejoinder.patterns import search_pattern
-from rejoinder.text.spelling import COMMON, english
+from rejoinder.text.words.english import COMMON, english
 
 ENGLISH_SHARE = 0.7
 """Of the words of an English text that are frequent ones, names and typos aside."""

@@ -21,9 +21,15 @@ from rejoinder.text.sentences.clauses import begins_with_greeting, is_courtesy, 
 from rejoinder.text.sentences.frames import without_frame
 from rejoinder.text.sentences.questions import is_question, question_clauses, with_mark
 from rejoinder.text.sentences.splitting import split_sentences
-from rejoinder.text.spelling import Correction, Speller
 from rejoinder.text.transcripts import customer_lines
 from rejoinder.text.wording import plain_wording
+from rejoinder.text.words.foreign import (
+    is_clearly_english,
+    is_foreign,
+    is_other_language,
+    is_sentence_of_other,
+)
+from rejoinder.text.words.spelling import Correction, Speller
 
 MAX_LETTERS = 20_000  # of a message that are read: half from its beginning, half from its end
 KEPT_CLEAN = 4096  # messages: those of a chat come again with each turn
@@ -76,23 +82,25 @@ class Message:
         own = self._in_english(speller)
         if own is not None:
             return own.corrected(speller)
-        if speller.is_other_language(self.text):
+        if is_other_language(self.text, speller.own):
             return replace(self, is_foreign=True)
         parts = [speller.correct(part) for part in self.parts]
         changes = dict.fromkeys(change for _, changed in parts for change in changed)
         if not changes:
-            return replace(self, is_foreign=speller.is_foreign(self.text))
+            return replace(self, is_foreign=is_foreign(self.text, speller.own))
         text, _ = speller.correct(self.text)
         read = tuple(dict.fromkeys(part for part, _ in parts))
         return replace(self, parts=read, text=text, corrections=tuple(changes))
 
     def _in_english(self, speller: Speller) -> Message | None:
         """Return the message without sentences of other languages; None: all or none are such."""
-        foreign = [] if self.is_single else [*filter(speller.is_sentence_of_other, self.parts)]
+        own = speller.own
+        read = () if self.is_single else self.parts
+        foreign = [part for part in read if is_sentence_of_other(part, own)]
         parts = tuple(
             part for part in self.parts if not any(sentence in part for sentence in foreign)
         )
-        if not foreign or not any(map(speller.is_clearly_english, parts)):
+        if not foreign or not any(is_clearly_english(part, own) for part in parts):
             return None
         return replace(self, parts=parts, text=" ".join(_outermost(parts)))
 

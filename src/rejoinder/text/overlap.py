@@ -10,7 +10,7 @@ import math
 from collections.abc import Set as AbstractSet
 
 from rejoinder.patterns import search_pattern
-from rejoinder.text.spelling import english
+from rejoinder.text.words.english import english
 
 MAX_LETTERS = 2_000  # of a text whose words are read
 RANK_OF_UNKNOWN = 30_000  # of a word that is not English, in a list of frequencies

@@ -10,9 +10,9 @@ from rejoinder.patterns import search_pattern
 from rejoinder.text.chat_words import read_chat_words
 from rejoinder.text.courtesy import has_content, words
 from rejoinder.text.emoji import read_emoji
-from rejoinder.text.spelling import other_languages
 from rejoinder.text.tone import without_tone
 from rejoinder.text.weekdays import read_weekdays
+from rejoinder.text.words.english import other_languages
 
 LEAST_CONTENT = 2  # words of content beside web addresses, from which these are not read
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}

@@ -9,7 +9,7 @@ import functools
 
 from rejoinder.patterns import MatchPattern, match_pattern, search_pattern
 from rejoinder.text.courtesy import GREETING, asks, denies, has_content, words
-from rejoinder.text.spelling import COMMON, english
+from rejoinder.text.words.english import COMMON, english
 
 MAX_SALUTATION = 80  # letters of a line that is a salutation
 MAX_CLOSING = 80  # of a line that is a closing

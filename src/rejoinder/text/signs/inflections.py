@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from rejoinder.text.spelling import COMMON, english
+from rejoinder.text.words.english import COMMON, english
 
 
 def read_table(text: str) -> dict[str, str]:

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
-from rejoinder.text.word_list import WordList
+from rejoinder.text.words.word_list import WordList
 
 WORDS = st.text("abcdé'\u0161\U0001f600", max_size=6)
 

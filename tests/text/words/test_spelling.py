@@ -5,7 +5,9 @@ import random
 import pytest
 
 from rejoinder.text.messages import read_message
-from rejoinder.text.spelling import COMMON, Correction, Speller, _misspellings, english, is_common
+from rejoinder.text.words.english import COMMON, english, misspellings
+from rejoinder.text.words.foreign import is_foreign, is_other_language
+from rejoinder.text.words.spelling import Correction, Speller, is_common
 
 TEXTS = [
     "When do I get my refund?",
@@ -244,13 +246,13 @@ def test_own_texts_and_common_words_stay(speller):
 
 @pytest.mark.parametrize("text", ["my pasword pls", "wifi pw plz", "YouTube lagging", "lost the Garmin Fenix Zorbl", "unfreez it"])
 def test_shorthand_and_names_are_no_other_language(speller, text):
-    assert not speller.is_foreign(speller.correct(text)[0])
-    assert not speller.is_other_language(text)
+    assert not is_foreign(speller.correct(text)[0], speller.own)
+    assert not is_other_language(text, speller.own)
 
 
 @pytest.mark.parametrize("text", ["Wo ist mein Paket", "asdkjh qwelkj", "Dove Il Mio Ordine", "dov'\u00e8 il mio ordine", "ASDKJH QWELKJ", "Vertrag K\u00fcndigen", "bitte Rechnung", "Wo Rechnung", "Asdkjh Qwelkj Zxcvb"])
 def test_other_languages_and_gibberish_are(speller, text):
-    assert speller.is_foreign(text)
+    assert is_foreign(text, speller.own)
 
 
 def test_a_text_without_end_is_left_as_it_is(speller):
@@ -262,8 +264,8 @@ def test_a_text_without_end_is_left_as_it_is(speller):
 )
 def test_another_language_is_told_and_not_corrected(text):
     speller = Speller(TEXTS)
-    assert speller.is_other_language(text)
-    assert speller.is_foreign(text)
+    assert is_other_language(text, speller.own)
+    assert is_foreign(text, speller.own)
     read = read_message(text).corrected(speller)
     assert read.is_foreign
     assert not read.corrections
@@ -271,13 +273,13 @@ def test_another_language_is_told_and_not_corrected(text):
 
 @pytest.mark.parametrize("text", ["wheres my ordr", "do you deliver to La Paz", "no", "I met Ben in Den Haag"])
 def test_english_is_no_other_language(text):
-    assert not Speller(TEXTS).is_other_language(text)
+    assert not is_other_language(text, Speller(TEXTS).own)
 
 
 def test_nothing_is_foreign_to_an_index_of_another_language():
     speller = Speller(["Wo ist meine Bestellung?", "Ich möchte die Ware zurückschicken.", "Wie kann ich bezahlen?"])
-    assert not speller.is_foreign("Wann kommt mein Paket?")
-    assert not speller.is_other_language("Wann kommt mein Paket?")
+    assert not is_foreign("Wann kommt mein Paket?", speller.own)
+    assert not is_other_language("Wann kommt mein Paket?", speller.own)
 
 
 def test_unlikely_slips_alone_are_gibberish():
@@ -287,8 +289,8 @@ def test_unlikely_slips_alone_are_gibberish():
     assert speller.correct("refnd wen")[0] == "refund when"
     assert speller.correct("my REFND is late")[1] == ()  # an acronym
     assert speller.correct("MY REFND IS LATE")[0] == "MY refund IS LATE"
-    assert speller.is_foreign("aaaaaaa")
-    assert not speller.is_foreign("klarna")
+    assert is_foreign("aaaaaaa", speller.own)
+    assert not is_foreign("klarna", speller.own)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +369,7 @@ def test_words_as_many_write_them_are_known(written, read):
 
 
 def test_misspellings_mean_english_words_and_are_none():
-    pairs = _misspellings()
+    pairs = misspellings()
     ranks = english()
     assert [right for right in pairs.values() if right not in ranks] == []
     assert [wrong for wrong in pairs if ranks.get(wrong, COMMON) < COMMON] == []
@@ -394,8 +396,8 @@ def test_a_missing_blank_is_put_back(written, read):
 @pytest.mark.parametrize("text", ["IBAN NL91ABNA0417164300", "my new number is QXZJW12345678 now", "see www.zzxqy.example/abc"])
 def test_letters_of_codes_are_no_words_of_a_language(text):
     speller = Speller(["I have a new IBAN"])
-    assert not speller.is_foreign(text)
-    assert not speller.is_other_language(text)
+    assert not is_foreign(text, speller.own)
+    assert not is_other_language(text, speller.own)
 
 
 def test_the_singular_of_a_listed_plural_is_a_word_and_its_typo_none():

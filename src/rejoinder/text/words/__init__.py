@@ -1,0 +1,1 @@
+"""Words: English ones, those of an index, their forms, their typos."""
