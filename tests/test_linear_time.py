@@ -18,7 +18,8 @@ from rejoinder.corpora.readers.pairs.opensubtitles import clean_line
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.registry.chats import ChatsSettings, name_cleaner, read_chats
-from rejoinder.corpora.forms.tables import find_delimiter, fold, named_delimiter
+from rejoinder.corpora.forms.columns import fold
+from rejoinder.corpora.forms.delimited import find_delimiter, named_delimiter
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
 from rejoinder.text.mails.quotes import newest_text

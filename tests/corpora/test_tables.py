@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora.forms import tables
+from rejoinder.corpora.forms import workbooks
 from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.forms.source import look
-from rejoinder.corpora.forms.tables import DELIMITERS, Choice, find_delimiter, open_table
+from rejoinder.corpora.forms.choice import Choice, DELIMITERS
+from rejoinder.corpora.forms.delimited import find_delimiter
+from rejoinder.corpora.forms.tables import open_table
 from rejoinder.errors import InputError
 from tests.corpora.readers.workbook import workbook
 
@@ -123,7 +125,7 @@ def test_a_workbook_with_titles_above_and_a_cell_at_the_end_of_the_sheet(tmp_pat
 
 
 def test_a_workbook_of_too_many_cells_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "MAX_CELLS", 9)
+    monkeypatch.setattr(workbooks, "MAX_CELLS", 9)
     path = tmp_path / "a.xlsx"
     path.write_bytes(workbook([["question", "answer"]] * 4))
     with pytest.raises(InputError, match=r"holds more than 9 cells; save the sheet as .csv"):

@@ -16,7 +16,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.forms.tables import Choice
+    from rejoinder.corpora.forms.choice import Choice
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.schema import Candidate
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from rejoinder.corpora.forms.columns import INTENT, MESSAGE, QUESTIONS
+from rejoinder.corpora.forms.columns import INTENT, MESSAGE, QUESTIONS, find_column
 from rejoinder.corpora.forms.csv_pairs import csv_rows
-from rejoinder.corpora.forms.tables import find_column
 from rejoinder.corpora.lines import Reading, open_lines
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json

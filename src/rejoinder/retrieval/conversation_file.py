@@ -7,7 +7,7 @@ from typing import Any
 
 from rejoinder.conversations import Conversation, spoken
 from rejoinder.corpora.forms.formats import earlier_context
-from rejoinder.corpora.forms.tables import parse_line
+from rejoinder.corpora.forms.json_rows import parse_line
 from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.records import BadRecordError
 from rejoinder.errors import InputError

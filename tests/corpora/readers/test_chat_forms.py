@@ -5,7 +5,7 @@ import pytest
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
-from rejoinder.corpora.forms.tables import Choice
+from rejoinder.corpora.forms.choice import Choice
 from tests.corpora.readers import fifty_chats
 
 MAKERS = [(form, make) for form, makes in fifty_chats.FORMS.items() for make in makes]

@@ -8,7 +8,7 @@ import pytest
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.corpora.registry.recognition import find_form
-from rejoinder.corpora.forms.tables import Choice
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.errors import InputError
 
 HALVES = [("ص", "م"), ("пр.об.", "сл.об."), ("π.μ.", "μ.μ."), ("ق.ظ", "ب.ظ"), ("PG", "PTG"), ("ÖÖ", "ÖS"),

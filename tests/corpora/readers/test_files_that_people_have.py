@@ -12,7 +12,7 @@ from rejoinder.corpora.registry.recognition import find_form
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.registry.sources import read_settings
 from rejoinder.corpora.registry.chats import CHATS, ChatsSettings, read_chats
-from rejoinder.corpora.forms.tables import Choice, parse_choice
+from rejoinder.corpora.forms.choice import Choice, parse_choice
 from rejoinder.errors import InputError
 from rejoinder.intents.data import read_intents
 from tests.corpora.readers.tool_files import INACTIVE, RAIN, TAP, asked

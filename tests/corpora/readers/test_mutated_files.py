@@ -10,7 +10,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
-from rejoinder.corpora.forms.tables import Choice
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.errors import InputError
 from tests.corpora.readers import fifty_chats
 from tests.corpora.readers.test_reply_forms import FILES

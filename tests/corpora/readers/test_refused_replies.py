@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from rejoinder.corpora.registry.candidates import read_candidates
-from rejoinder.corpora.forms.tables import Choice, parse_choice
+from rejoinder.corpora.forms.choice import Choice, parse_choice
 from rejoinder.errors import InputError
 from tests.corpora.readers.test_reply_forms import COMMAS, MARKDOWN, parquet, write
 from tests.corpora.readers.workbook import workbook

@@ -13,7 +13,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.candidates import read_candidates
-from rejoinder.corpora.forms.tables import parse_choice
+from rejoinder.corpora.forms.choice import parse_choice
 from tests.corpora.readers.tool_files import BOUND, INACTIVE, TOOL_FILES
 from tests.corpora.readers.workbook import workbook
 

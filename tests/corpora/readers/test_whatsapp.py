@@ -11,7 +11,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
 from rejoinder.corpora.registry.recognition import inspect
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
-from rejoinder.corpora.forms.tables import Choice
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.errors import InputError
 
 WORDS = st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Zs"])

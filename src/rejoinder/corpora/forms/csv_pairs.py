@@ -9,7 +9,15 @@ from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import Threads
-from rejoinder.corpora.forms.columns import MESSAGE, QUESTIONS, REPLY
+from rejoinder.corpora.forms.choice import DELIMITERS
+from rejoinder.corpora.forms.columns import MESSAGE, QUESTIONS, REPLY, is_known, is_name
+from rejoinder.corpora.forms.delimited import (
+    REPEATED_HEADERS,
+    csv_fault,
+    find_delimiter,
+    named_delimiter,
+    split_returns,
+)
 from rejoinder.corpora.forms.formats import (
     EARLIER_CONTEXT,
     THREAD_FIELDS,
@@ -17,16 +25,6 @@ from rejoinder.corpora.forms.formats import (
     record_examples,
 )
 from rejoinder.corpora.forms.source import Source, look
-from rejoinder.corpora.forms.tables import (
-    DELIMITERS,
-    REPEATED_HEADERS,
-    csv_fault,
-    find_delimiter,
-    is_known,
-    is_name,
-    named_delimiter,
-    split_returns,
-)
 from rejoinder.corpora.limits import MAX_LINE_BYTES
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.records import BadRecordError, parse_records

@@ -151,7 +151,7 @@ class Sample:
     encoding: str = "utf-8"
     keys: frozenset[str] = frozenset()  # paths of keys in JSON: "messages.item.from"
     members: tuple[str, ...] = ()  # of a folder or a zip file
-    columns: tuple[str, ...] = ()  # of a table, as `tables.describe` finds them
+    columns: tuple[str, ...] = ()  # names, if it is a table
 
     @property
     def lines(self) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.patterns import search_pattern
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rejoinder.corpora.forms.tables import Choice, fold
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.columns import fold
 
 CONDITIONAL = "replies that are bound to a condition, an entity or an earlier step"
 _INACTIVE = "inactive or unapproved entries"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.limits import MAX_DEPTH, check_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rejoinder.corpora.forms.tables import (
-    Choice,
-)
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers.form import Markup
 from rejoinder.corpora.registry.recognition import find_form, inspect

@@ -14,8 +14,9 @@ from pathlib import Path
 from rejoinder.conversations import join_turns
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import dialogue_examples
+from rejoinder.corpora.forms.choice import parse_choice
+from rejoinder.corpora.forms.columns import fold
 from rejoinder.corpora.forms.formats import NOBODY, OwnSettings
-from rejoinder.corpora.forms.tables import fold, parse_choice
 from rejoinder.corpora.limits import MAX_NAME
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage

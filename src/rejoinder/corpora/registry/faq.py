@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.columns import find_column, fold, is_name
 from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.forms.formats import OwnSettings, describe_fields, text_of
-from rejoinder.corpora.forms.tables import Choice, find_column, fold, is_name
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers.answers.table import KNOWN, NO_REPLY, WORDS
 from rejoinder.corpora.readers.standing import is_inactive, why_unused

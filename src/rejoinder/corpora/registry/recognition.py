@@ -7,15 +7,11 @@ import shlex
 from pathlib import Path
 from typing import Literal
 
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.columns import is_known, is_name
+from rejoinder.corpora.forms.delimited import find_delimiter, sampled_rows
 from rejoinder.corpora.forms.source import Sample, Source, look
-from rejoinder.corpora.forms.tables import (
-    Choice,
-    find_delimiter,
-    is_known,
-    is_name,
-    open_table,
-    sampled_rows,
-)
+from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.readers import (
     answers,
     bots,

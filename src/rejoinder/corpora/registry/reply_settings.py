@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rejoinder.corpora.forms.tables import Choice, parse_choice
+from rejoinder.corpora.forms.choice import Choice, parse_choice
 from rejoinder.settings import documented, parse_setting, text_fields, validate
 
 

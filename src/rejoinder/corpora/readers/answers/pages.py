@@ -13,10 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import (
-    Choice,
-)
 from rejoinder.corpora.limits import MAX_BRACKETS
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.linked_data import is_of_type, linked_data

@@ -11,19 +11,21 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rejoinder.corpora.forms.columns import INTENT, QUESTIONS, REPLY
-from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import (
-    REPEATED_HEADERS,
-    Choice,
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.columns import (
+    INTENT,
+    QUESTIONS,
+    REPLY,
     columns_of,
     find_column,
     fold,
     is_name,
-    json_rows,
-    open_table,
     value_of,
 )
+from rejoinder.corpora.forms.delimited import REPEATED_HEADERS
+from rejoinder.corpora.forms.json_rows import json_rows
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
 from rejoinder.corpora.readers.form import OF_JSON, OF_TABLES, Form

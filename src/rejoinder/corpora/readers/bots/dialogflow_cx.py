@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample, Source, keep_open
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts, texts_of
 from rejoinder.corpora.limits import check_values
 from rejoinder.corpora.lines import Reading

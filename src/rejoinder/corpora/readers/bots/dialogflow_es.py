@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample, Source, keep_open
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.bots.intent_reply import candidate_of_messages

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample, Source, keep_open
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time

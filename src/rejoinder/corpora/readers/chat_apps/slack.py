@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample, Source, keep_open
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage

@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.columns import fold
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice, fold, open_table
+from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.limits import MAX_WAY
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage

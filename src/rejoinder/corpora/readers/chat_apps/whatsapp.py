@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rejoinder.corpora.clocks import HALF, half_of_day
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample, Source
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form

@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.columns import find_column, fold
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice, find_column, fold
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.table import read_table
 from rejoinder.corpora.readers.form import OF_TABLES, Form

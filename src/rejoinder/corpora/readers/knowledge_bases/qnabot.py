@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form

@@ -15,10 +15,8 @@ from collections.abc import Iterator, Sequence, Set
 from email.message import EmailMessage
 from typing import Any, NamedTuple
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample, Source, keep_open
-from rejoinder.corpora.forms.tables import (
-    Choice,
-)
 from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time

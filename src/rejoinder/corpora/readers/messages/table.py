@@ -13,20 +13,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rejoinder.corpora.forms.columns import MESSAGE
-from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import (
-    REPEATED_HEADERS,
-    Choice,
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.columns import (
+    MESSAGE,
     columns_of,
     find_column,
     fold,
     is_known,
-    json_rows,
     name_keys,
-    open_table,
     value_of,
 )
+from rejoinder.corpora.forms.delimited import REPEATED_HEADERS
+from rejoinder.corpora.forms.json_rows import json_rows
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, sort_by_time
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages

@@ -6,8 +6,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.table import gathered

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.forms.tables import Choice
 from rejoinder.corpora.json_values import dicts, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.form import Form
