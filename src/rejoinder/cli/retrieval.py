@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,8 +26,9 @@ from rejoinder.cli.arguments import (
     RankerName,
 )
 from rejoinder.cli.models import open_index, report_truncated
+from rejoinder.cli.reply_lines import show_answer
 from rejoinder.cli.shell import emit
-from rejoinder.corpora.keys import text_key
+from rejoinder.cli.talk import RECENT, Talk
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
 
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 AnyIndex: TypeAlias = "Index | Cascade"
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
-RECENT = 256  # turns of a chat used for a search: no model reads more
 _AT_ONCE = 256  # conversations of --input that are searched together
 
 HELP = """/back   take back the last message and its answer
@@ -142,7 +140,7 @@ def reply(
         emit(
             result,
             as_json or file is not None,
-            lambda it: _show(it, lowest, minimum_confidence, where),
+            lambda it: show_answer(it, lowest, minimum_confidence, where),
         )
     report_truncated(first.encoder, "messages")
     if passing and fewest < k:
@@ -232,10 +230,10 @@ def chat(
     find = _finder(searcher, options)
     lowest = _lowest(first, minimum_score)
     notes = partial(_notes, first, options)
-    show = partial(_show, lowest=lowest, minimum_confidence=minimum_confidence, where=where)
+    show = partial(show_answer, lowest=lowest, minimum_confidence=minimum_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
-    talk = _Talk(RECENT if history is None else max(RECENT, history))
+    talk = Talk(RECENT if history is None else max(RECENT, history))
     for line in _typed("" if as_json else "> ") if typed else read_messages(sys.stdin.buffer):
         if not typed:
             say(f"> {line}")  # so that the output reads as a conversation
@@ -249,68 +247,7 @@ def chat(
         emit({"turns": talk.turns}, as_json, lambda _: "")
 
 
-class _Talk:
-    """A growing conversation: turns with `message` and `replies`.
-
-    Searches use the `recent` turns. Of older turns, only the keys of messages and the persona
-    statements are kept.
-    """
-
-    def __init__(self, recent: int) -> None:
-        self.turns: list[dict[str, Any]] = []
-        self._recent = recent
-        self._keys: Counter[str] = Counter()
-        self._stating: list[dict[str, Any]] = []
-
-    def asked(self, line: str) -> Conversation:
-        """Return the conversation whose newest message is `line`."""
-        from rejoinder.retrieval.queries import Newest
-
-        messages = Newest()
-        for turn in [*self._stating, *self.turns[-self._recent :]]:
-            messages += [{"role": role, "content": text} for role, text in _spoken(turn)]
-        messages.append({"role": "user", "content": line})
-        messages.earlier = frozenset(self._keys)
-        return messages
-
-    def append(self, turn: dict[str, Any]) -> None:
-        """Add a turn."""
-        from rejoinder.conversations import is_persona
-
-        self.turns.append(turn)
-        for old in self._newest_old():
-            self._keys.update(_keys(old))
-            self._stating += [old] if is_persona(old["message"]) else []
-
-    def pop(self) -> dict[str, Any]:
-        """Take the newest turn back."""
-        for old in self._newest_old():
-            self._keys -= Counter(_keys(old))
-            self._stating = [turn for turn in self._stating if turn is not old]
-        return self.turns.pop()
-
-    def clear(self) -> None:
-        """Begin anew."""
-        self.turns.clear()
-        self._keys.clear()
-        self._stating.clear()
-
-    def _newest_old(self) -> list[dict[str, Any]]:
-        return self.turns[-self._recent - 1 : -self._recent]
-
-
-def _spoken(turn: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [
-        ("user", turn["message"]),
-        *(("assistant", best["text"]) for best in turn["replies"][:1]),
-    ]
-
-
-def _keys(turn: Mapping[str, Any]) -> list[str]:
-    return [text_key(text) for _, text in _spoken(turn)]
-
-
-def _command(line: str, talk: _Talk) -> str:
+def _command(line: str, talk: Talk) -> str:
     if line == "/help":
         return HELP
     if line == "/reset":
@@ -323,7 +260,7 @@ def _command(line: str, talk: _Talk) -> str:
 
 def _answer(
     find: Finder,
-    talk: _Talk,
+    talk: Talk,
     line: str,
     notes: Callable[[Conversation, Answer], dict[str, Any]],
     show: Callable[[Mapping[str, Any]], str],
@@ -448,54 +385,3 @@ def _check(messages: Sequence[str]) -> None:
 def _to_json(answer: Answer) -> dict[str, Any]:
     sure = {} if answer.confidence is None else {"confidence": answer.confidence}
     return {**sure, "replies": [candidate.to_json() for candidate in answer.replies]}
-
-
-def _reasons(reply: Mapping[str, Any]) -> list[str]:
-    """Return what is shown below a reply: which question it answers, and why it was found."""
-    lines = ["answers the other question"] if reply.get("also") else []
-    if why := reply.get("why"):
-        like = " / ".join(why["like"]) if why["view"] != "text" else "its own text"
-        lines.append(f"like: {like} {why['similarity']:.2f}")
-        lines += [f"answers: {why['sentence']}"] if why.get("sentence") else []
-        lines += [f"opposes: {why['opposes']}"] if why.get("opposes") else []
-    return [" " * 16 + line for line in lines]
-
-
-_SILENCES = {
-    "language": "no reply: the message is not English; --minimum-score N searches all the same",
-    "denied": (
-        "no reply: what is nearest answers the opposite, or a problem that the message says is "
-        "settled; --why --minimum-score -9 -k 100 lists it, lowest of all"
-    ),
-}
-
-
-def _show(
-    answer: Mapping[str, Any],
-    lowest: float | None,
-    minimum_confidence: float | None,
-    where: list[str] | None,
-) -> str:
-    """Return the replies and the confidence of the best as lines, or why there are none."""
-    blocks = []
-    for candidate in answer["replies"]:
-        text = candidate["text"].replace("\n", "\n" + " " * 16)
-        blocks.append(f"{candidate['score']:6.3f}  {'#' + str(candidate['position']):<8}{text}")
-        if candidate["payload"]:
-            blocks.append(" " * 16 + json.dumps(candidate["payload"], ensure_ascii=False))
-        blocks += _reasons(candidate)
-    p = answer.get("confidence")
-    if p is not None and minimum_confidence is not None and p < minimum_confidence:
-        least = f"{minimum_confidence:g}"
-        return f"silent: the best reply is right with probability {p:.3f}, below {least}"
-    if not blocks and (reason := answer.get("reason")):
-        return _SILENCES[reason]
-    if not blocks:
-        conditions = [] if lowest is None else [f"scores {lowest:g} or more"]
-        conditions += ["passes --where"] if where else []
-        if not conditions:
-            return "the index is empty"
-        return f"no reply {' and '.join(conditions)}; --minimum-score N lowers the score"
-    if p is not None:
-        blocks.append(f"the best is right with probability {p:.3f}")
-    return "\n".join(blocks)
