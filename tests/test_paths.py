@@ -150,7 +150,7 @@ def test_a_message_goes_through_the_files_that_are_named(tmp_path):
     index = rejoinder.Index.build(model, ["We open at nine.", "By card."], tmp_path / "index")
     with traced(*SEARCH) as calls:
         index.search([["Hello!", "When do you open?"]], k=1, no_repeat=True)
-    assert {file for call in calls for file in call} == set(named) - {"cli/retrieval.py"}
+    assert {file for call in calls for file in call} == set(named) - {"cli/replies/verbs.py"}
     assert going_back(calls, named) == OF_SEARCH
 
 

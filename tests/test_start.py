@@ -50,7 +50,7 @@ def test_help_imports_typer_alone(folder, words):
 
 # Python 3.11 makes a RuntimeError of what is raised while a class is made.
 @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "RuntimeError('in a class') from KeyboardInterrupt()"])
-@pytest.mark.parametrize("module", ["rejoinder.cli.shell", "typer", "rejoinder.cli.app", "rejoinder.cli.retrieval"])
+@pytest.mark.parametrize("module", ["rejoinder.cli.shell", "typer", "rejoinder.cli.app", "rejoinder.cli.replies.verbs"])
 def test_ctrl_c_during_the_imports_ends_in_one_line(tmp_path, module, raised):
     code = f"""
 import sys

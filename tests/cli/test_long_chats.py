@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from rejoinder.cli import retrieval as verbs
+from rejoinder.cli.replies import verbs
 from tests.cli.test_retrieval_verbs import LINES, models  # noqa: F401 (a fixture)
 from tests.retrieval.conftest import HashEncoder
 

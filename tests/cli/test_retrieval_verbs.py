@@ -13,7 +13,7 @@ import pytest
 from rejoinder.cli.reply_files import ReplyFile
 from rejoinder.curation.feedback import FeedbackLog, FeedbackSettings
 from rejoinder.progress import note
-from rejoinder.cli import retrieval as verbs
+from rejoinder.cli.replies import verbs
 from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders import persistence, sentence

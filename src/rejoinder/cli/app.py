@@ -17,8 +17,8 @@ from rejoinder.cli.shell import Command, Group, guarded
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Replies": {
         "index.index": "Build, change, tune and check indexes of replies",
-        "retrieval.reply": "Find the best replies to a conversation",
-        "retrieval.chat": "Chat with the replies of an index",
+        "replies.verbs.reply": "Find the best replies to a conversation",
+        "replies.verbs.chat": "Chat with the replies of an index",
         "learning.learn": "Learn from chats and feedback what replies answer",
         "learning.feedback": "Show, export or delete feedback on replies",
         "learning.report": "Report how often replies are taken, and what is missing",

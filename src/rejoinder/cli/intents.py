@@ -12,7 +12,7 @@ import typer
 
 from rejoinder.cli.arguments import DeviceName, Json, Overwrite, SettingsOption
 from rejoinder.cli.models import named_model, report_language
-from rejoinder.cli.retrieval import read_messages
+from rejoinder.cli.replies.verbs import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import check_replaceable

@@ -26,9 +26,9 @@ from rejoinder.cli.arguments import (
     RankerName,
 )
 from rejoinder.cli.models import open_index, report_truncated
-from rejoinder.cli.reply_lines import show_answer
+from rejoinder.cli.replies.lines import show_answer
+from rejoinder.cli.replies.talk import RECENT, Talk
 from rejoinder.cli.shell import emit
-from rejoinder.cli.talk import RECENT, Talk
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
 

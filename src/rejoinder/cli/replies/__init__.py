@@ -1,0 +1,1 @@
+"""The verbs that find replies: `reply` and `chat`."""
