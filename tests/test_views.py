@@ -5,8 +5,9 @@ import pytest
 
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.words.keywords import BM25
-from rejoinder.evaluation.ranking import Estimate
-from rejoinder.evaluation.ranking import Comparison, evaluate
+from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.ranking import evaluate
+from rejoinder.evaluation.result import Comparison
 from rejoinder.intents.evaluation import Evaluation
 from rejoinder.retrieval.index import Index
 from rejoinder.settings import find_recipe

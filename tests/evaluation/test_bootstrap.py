@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.evaluation.ranking import Estimate, estimates
+from rejoinder.evaluation.bootstrap import Estimate, estimates
 
 
 def one(values, units=None, **settings):

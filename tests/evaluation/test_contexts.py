@@ -11,15 +11,9 @@ from hypothesis import strategies as st
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.evaluation.report import (
-    FULL,
-    ContextReading,
-    context_table,
-    parse_reading,
-    restrict,
-    table_readings,
-)
-from rejoinder.evaluation.ranking import compare, evaluate_task
+from rejoinder.evaluation.contexts import ContextReading, FULL, context_table, parse_reading, restrict, table_readings
+from rejoinder.evaluation.ranking import evaluate_task
+from rejoinder.evaluation.result import compare
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_it_all
 

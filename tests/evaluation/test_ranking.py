@@ -12,15 +12,8 @@ from hypothesis.extra import numpy as hnp
 
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.ranking import (
-    SEARCHED_FOR,
-    RankingResult,
-    compare,
-    evaluate,
-    evaluate_search,
-    evaluate_task,
-    ranks,
-)
+from rejoinder.evaluation.ranking import SEARCHED_FOR, evaluate, evaluate_search, evaluate_task, ranks
+from rejoinder.evaluation.result import RankingResult, compare
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, number, numbered_examples
 

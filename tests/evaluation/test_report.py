@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from rejoinder.evaluation.ranking import Estimate
-from rejoinder.evaluation.ranking import RankingResult
+from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.result import RankingResult
 from rejoinder.evaluation.report import Row, markdown, plain
 
 RESULT = RankingResult(

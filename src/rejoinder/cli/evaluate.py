@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rejoinder.conversations import Context
     from rejoinder.corpora.schema import Example
     from rejoinder.encoders.protocol import Ranker
-    from rejoinder.evaluation.ranking import RankingResult
+    from rejoinder.evaluation.result import RankingResult
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.lab.table import Table
     from rejoinder.retrieval.index import Index
@@ -113,11 +113,11 @@ def evaluate(
     To see how often the right reply of your own ranks first, or in the first ten:
     rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
     """
-    from rejoinder.evaluation import report
+    from rejoinder.evaluation import contexts, report
     from rejoinder.lab.table import table_of_rows
 
     above = above or []
-    reading = report.FULL if context == TABLE else report.parse_reading(context)
+    reading = contexts.FULL if context == TABLE else contexts.parse_reading(context)
     models, places = _models_and_data(arguments or [], data or [])
     _check_table(models, above, context == TABLE, folder)
     if settings and replies is None:
@@ -125,7 +125,7 @@ def evaluate(
     pool = None if replies is None else _read_replies(replies, settings, given)
     opener = OpenRankers(device)
     bare = {name: opener.ranker(name) for name in models}
-    rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
+    rankers = {name: contexts.restrict(ranker, reading, name) for name, ranker in bare.items()}
     loading = (read_task(Path(p), split, candidates, sampled, copies, pool) for p in places)
     if context == TABLE:
         _compare_readings(rankers, loading, as_json)
@@ -205,7 +205,7 @@ def evaluate_index(
     """
     from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.evaluation import ranking, report
-    from rejoinder.evaluation.report import parse_reading
+    from rejoinder.evaluation.contexts import parse_reading
     from rejoinder.evaluation.tasks import ranked_part, sample
 
     if missing := [path for path in data if not path.exists()]:
@@ -276,7 +276,7 @@ def _compare_readings(
     tasks: Iterable[tuple[str, RankingTask]],
     as_json: bool,
 ) -> None:
-    from rejoinder.evaluation.report import context_table, table_readings, with_parts
+    from rejoinder.evaluation.contexts import context_table, table_readings, with_parts
 
     for model, ranker in rankers.items():
         with_parts(ranker, model)  # a wrong model is refused before the data is read

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rejoinder.corpora.schema import Example
     from rejoinder.encoders.engines import EngineName
     from rejoinder.encoders.protocol import Ranker
-    from rejoinder.evaluation.report import ContextReading
+    from rejoinder.evaluation.contexts import ContextReading
     from rejoinder.retrieval.index import Index
 
 LANGUAGE_TEXTS = 200  # whose language is looked at

@@ -20,7 +20,7 @@ from rejoinder.curation.choices import chosen_matches, positions_by_text
 from rejoinder.curation.examples import with_examples
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.matching import Match, match
-from rejoinder.evaluation.ranking import estimates
+from rejoinder.evaluation.bootstrap import estimates
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding.head import check_takes_examples
 from rejoinder.retrieval.index import Index
@@ -147,7 +147,7 @@ def has_fallen(
 ) -> bool:
     """Return whether fewer matches are hits (n,) `after` than `before`, beyond chance.
 
-    The 95 % interval of the paired difference excludes 0 (`evaluation.ranking.estimates`, over
+    The 95 % interval of the paired difference excludes 0 (`evaluation.bootstrap.estimates`, over
     conversations). Fewer than `LEAST_THREADS` conversations say nothing.
     """
     threads, units = np.unique([matched.thread for matched in matches], return_inverse=True)

@@ -1,12 +1,7 @@
-"""Recall at k and mean reciprocal rank of any ranker, with intervals and paired differences.
+"""Recall at k and mean reciprocal rank of any ranker.
 
 Doubts count against a ranker: a candidate ranks before the right one if it ties with it, if its
 score is NaN, or (in the papers' protocol) if it has the same text.
-
-Intervals are percentiles of a bootstrap (Efron and Tibshirani 1993, "An Introduction to the
-Bootstrap", chapter 13) over units drawn whole (chapter 8). In a paired comparison both systems see
-the same resamples (Koehn 2004, "Statistical Significance Tests for Machine Translation
-Evaluation").
 """
 
 from __future__ import annotations
@@ -14,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, get_args
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -27,160 +21,17 @@ from rejoinder.checks import check_count
 from rejoinder.conversations import Context, read_texts
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
-from rejoinder.documents import Described
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError, shown
+from rejoinder.evaluation.result import RankingResult, result_of
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, pooled_task, ranking_task
 from rejoinder.progress import Advance, silent
-
-CONFIDENCE = 0.95
-RESAMPLES = 1000
-_DRAWS_AT_ONCE = 2**20  # bounds the memory to some 20 MB
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean and the ends of its 95 % bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
-
-
-def estimates(
-    values: npt.NDArray[np.float64],
-    units: npt.NDArray[np.int64],
-    bounds: tuple[float, float] = (0.0, 1.0),
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> list[Estimate]:
-    """Return the mean and percentile interval of each column of `values` (n, s).
-
-    A resample draws as many of the `units` (n,), numbered from 0 without gaps, as there are, with
-    replacement, and takes the mean over their observations. Equal seeds and units give equal draws.
-    A single unit says nothing about the error, so its interval is `bounds`, the least and greatest
-    possible mean.
-    """
-    if len(values) == 0:
-        raise InputError("no examples to average; give one or more")
-    means = values.mean(axis=0)
-    if units.max() == 0:
-        low, high = bounds
-        return [Estimate(float(mean), low, high) for mean in means]
-    # Units are reduced to sums and counts once, so a resample costs their number, not n.
-    sums = np.stack([np.bincount(units, weights=column) for column in values.T], axis=1)
-    sizes = np.bincount(units).astype(np.float64)
-    rng = np.random.default_rng(seed)
-    draws = np.empty((resamples, values.shape[1]))
-    count = len(sizes)
-    step = max(1, _DRAWS_AT_ONCE // count)
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        drawn = rng.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
-        times = (
-            np.bincount(drawn.ravel(), minlength=rows * count)
-            .reshape(rows, count)
-            .astype(np.float64)
-        )
-        draws[start : start + rows] = times @ sums / (times @ sizes)[:, None]
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
-    return [
-        Estimate(float(m), float(a), float(b)) for m, a, b in zip(means, low, high, strict=True)
-    ]
-
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
 RETRIEVED_AT = (1, 3, 10, 30, 100)  # the k of a search among all replies of an index
 SEARCHED_FOR = RETRIEVED_AT[-1] + 1  # one more reply shows whether ties go on after the last k
 SEARCHED_AT_ONCE = 256
 Search: TypeAlias = Callable[[Sequence[Context]], Sequence[Sequence[tuple[str, float]]]]
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison(Described):
-    """First system minus second on the same examples, with paired intervals.
-
-    A difference is real if its interval excludes 0.
-    """
-
-    recall: dict[int, Estimate]
-    mrr: Estimate
-
-    def facts(self) -> Mapping[str, object]:
-        """Return the text that shows the differences."""
-        return {
-            **{f"R@{k}": str(estimate) for k, estimate in self.recall.items()},
-            "MRR": str(self.mrr),
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the differences as JSON values."""
-        return msgspec.to_builtins(self, str_keys=True)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class RankingResult(Described):
-    """Figures of a ranker on a task; the names are those of the JSON."""
-
-    recall: dict[int, Estimate]
-    """Share of right candidates among the first k, for each k below the number of candidates."""
-    mrr: Estimate  # mean of 1 / rank of the right candidate
-    examples: int
-    candidates: int  # candidates per example: N, or the longest of the lists in the data
-    fewest_candidates: int
-    given_candidates: bool  # the data gave the candidates
-    same_candidates: bool = False  # every example has the same candidates
-    dropped: int
-    """Examples that are not ranked: left over after the last full group, or answered with no
-    candidate."""
-    ambiguous: int  # examples with another candidate of the same text as the right one
-    copies: Copies = "wrong"
-    """Count of that candidate: wrong ranks it before the right one, right counts it as right."""
-    unit: Literal["thread", "example"]
-    units: int  # threads or examples drawn by the bootstrap
-    confidence: float = CONFIDENCE
-    resamples: int = RESAMPLES
-    seed: int  # seed of the shuffle into groups and of the bootstrap
-    fingerprint: str  # of the task; results with equal ones are comparable by example
-    seconds: float = field(compare=False)  # seconds spent in the ranker
-    ranks: IntArray = field(compare=False)  # (examples,), 1 = first
-    unit_of: IntArray = field(compare=False)  # (examples,): unit of each example
-
-    def facts(self) -> Mapping[str, object]:
-        """Return the text that shows the result."""
-        figures = {
-            **{f"R@{k}": str(estimate) for k, estimate in self.recall.items()},
-            "MRR": str(self.mrr),
-        }
-        return figures | {
-            "examples": self.examples,
-            "candidates": self.candidates,
-            "dropped": self.dropped,
-        }
-
-    def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
-        """Return everything as JSON values.
-
-        Without `ranks`, omit the ranks of the examples and their units.
-        """
-        values: dict[str, Any] = msgspec.to_builtins(
-            self, str_keys=True, enc_hook=np.ndarray.tolist
-        )
-        if not ranks:
-            del values["ranks"], values["unit_of"]
-            values["seconds"] = round(self.seconds, 3)
-        return values
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RankingResult:
-        """Return the result with these values, ranks included, or raise ValueError."""
-        return msgspec.convert(
-            values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64)
-        )
 
 
 def ranks(
@@ -300,7 +151,7 @@ def evaluate_task(
             np.where(equal, own, scores), labels, equal if task.copies == "right" else None
         )
         progress(len(block))
-    return _result(task, right_ranks, ks, ambiguous, seconds, seed)
+    return result_of(task, right_ranks, ks, ambiguous, seconds, seed)
 
 
 def evaluate_search(
@@ -364,7 +215,7 @@ def evaluate_search(
         progress(len(best))
     ambiguous = sum(times[key] > 1 for key in right)
     ks = [k for k in RETRIEVED_AT if k < count]
-    result = _result(task, right_ranks, ks, ambiguous, seconds, seed)
+    result = result_of(task, right_ranks, ks, ambiguous, seconds, seed)
     fingerprint = hashlib.sha256(f"{task.fingerprint} {count} {keys}".encode()).hexdigest()
     return replace(
         result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint
@@ -384,55 +235,3 @@ def _rank_of(key: str, best: Sequence[tuple[str, float]], *, is_cut: bool) -> in
     is_endless = is_cut and len(best) >= RETRIEVED_AT[-1] and before[-1]
     rank = 1 + sum(before)
     return None if is_endless or rank > RETRIEVED_AT[-1] else rank
-
-
-def _result(
-    task: RankingTask,
-    right_ranks: IntArray,
-    ks: Sequence[int],
-    ambiguous: int,
-    seconds: float,
-    seed: int,
-) -> RankingResult:
-    """Return the figures of a task whose right candidates were found at some ranks."""
-    *recall, mrr = estimates(_quantities(right_ranks, ks), task.units, seed=seed)
-    return RankingResult(
-        recall=dict(zip(ks, recall, strict=True)),
-        mrr=mrr,
-        examples=len(task),
-        candidates=int(task.lengths.max()),
-        fewest_candidates=int(task.lengths.min()),
-        given_candidates=task.given,
-        same_candidates=task.shared,
-        dropped=task.dropped,
-        ambiguous=ambiguous,
-        copies=task.copies,
-        unit=task.unit,
-        units=int(task.units.max()) + 1,
-        seed=seed,
-        fingerprint=task.fingerprint,
-        seconds=seconds,
-        ranks=right_ranks,
-        unit_of=task.units,
-    )
-
-
-def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Comparison:
-    """Compare two systems, first minus second, by a paired bootstrap over their task's units."""
-    if first.fingerprint != second.fingerprint:
-        raise InputError(
-            "the two results are of different examples or groups;"
-            " evaluate both with the same settings"
-        )
-    ks = [k for k in first.recall if k in second.recall]
-    difference = _quantities(first.ranks, ks) - _quantities(second.ranks, ks)
-    *recall, mrr = estimates(difference, first.unit_of, bounds=(-1.0, 1.0), seed=seed)
-    return Comparison(dict(zip(ks, recall, strict=True)), mrr)
-
-
-def _quantities(right_ranks: IntArray, ks: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Return the values to average, (n, len(ks) + 1), for ranks (n,).
-
-    The columns are the hits at each k, then 1 / rank.
-    """
-    return np.stack([*(right_ranks <= k for k in ks), 1 / right_ranks], axis=1).astype(np.float64)

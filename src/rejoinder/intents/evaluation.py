@@ -13,7 +13,7 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import read_texts
 from rejoinder.documents import Described
 from rejoinder.errors import InputError
-from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
+from rejoinder.evaluation.bootstrap import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw, text_groups
 from rejoinder.intents.fitting import fit, held_out

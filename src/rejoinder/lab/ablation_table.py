@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rejoinder.documents import markdown_table
-from rejoinder.evaluation.ranking import Estimate
+from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.report import percent
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export import folder as export
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.ranking import RankingResult, compare, evaluate_task
+from rejoinder.evaluation.ranking import evaluate_task
 from rejoinder.evaluation.report import describe
+from rejoinder.evaluation.result import RankingResult, compare
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.files import atomic_file
 from rejoinder.lab.ablation_plan import BASE, ROWS, Plan, Row, Run

@@ -18,7 +18,7 @@ import torch
 from rejoinder.devices import find_device
 from rejoinder.encoders.export.checkpoints import find_checkpoint
 from rejoinder.errors import InputError, RejoinderError, import_extra
-from rejoinder.evaluation.ranking import Estimate, estimates
+from rejoinder.evaluation.bootstrap import Estimate, estimates
 from rejoinder.files import Kind, atomic_folder
 from rejoinder.intents.data import IntentData
 from rejoinder.intents.refusal import BoolArray

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.evaluation.ranking import RankingResult, evaluate_task
+from rejoinder.evaluation.ranking import evaluate_task
+from rejoinder.evaluation.result import RankingResult
 from rejoinder.evaluation.tasks import (
     RankingTask,
     training_examples,

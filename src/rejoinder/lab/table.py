@@ -8,8 +8,8 @@ from typing import Any
 
 from rejoinder.documents import markdown_table
 from rejoinder.evaluation import report
-from rejoinder.evaluation.ranking import RankingResult
 from rejoinder.evaluation.report import Row
+from rejoinder.evaluation.result import RankingResult
 
 
 @dataclass(frozen=True)
