@@ -43,7 +43,8 @@ from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.reader import IndexReader
 from rejoinder.retrieval.replies import Reply
 from rejoinder.stores.address import store_of
-from rejoinder.stores.milvus import EMBEDDED, MilvusStore
+from rejoinder.stores.milvus.collections import EMBEDDED
+from rejoinder.stores.milvus.store import MilvusStore
 from rejoinder.stores.store import Store
 
 BEST = 10
@@ -146,7 +147,7 @@ def search(
     figures["graph"] = _searches(index, contexts, wanted)
     figures["named"] = _named(index, contexts)
     figures["filtered"] = _searches(index, contexts, wanted, few)
-    lite = store if isinstance(store, MilvusStore) and store.address == EMBEDDED else None
+    lite = store if isinstance(store, MilvusStore) and store.collections.is_embedded else None
     if lite is not None:
         lite.close()  # one process at a time
     figures["process_bytes"] = _memory_of_a_process(store, model, contexts[0])

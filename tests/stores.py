@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from rejoinder.retrieval.reader import IndexReader
-from rejoinder.stores import address, milvus
+from rejoinder.stores import address
 from rejoinder.stores.address import store_of
 from rejoinder.stores.folder.store import MILVUS
-from rejoinder.stores.milvus import EMBEDDED, CollectionWriter, MilvusStore
+from rejoinder.stores.milvus import collections
+from rejoinder.stores.milvus.collections import EMBEDDED
+from rejoinder.stores.milvus.store import MilvusStore
+from rejoinder.stores.milvus.writer import CollectionWriter
 from rejoinder.stores.postgres.log import PostgresLog
 from rejoinder.stores.postgres.store import PostgresStore
 
@@ -74,18 +77,18 @@ def _no_servers_left(request):
         return
     own = request.getfixturevalue("tmp_path")
     opened = []
-    connect = milvus._connect
+    connect = collections.connect
 
     def noted(folder, address):
         opened.append(folder)
         return connect(folder, address)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(milvus, "_connect", noted)
+        patch.setattr(collections, "connect", noted)
         yield
     for folder in opened:
         if folder.is_relative_to(own):
-            milvus._release(folder)
+            collections.release(folder)
 
 
 @pytest.fixture(autouse=True)
@@ -95,15 +98,15 @@ def _no_collections_left(_chosen_store):
     create = CollectionWriter._create
 
     def noted(writer, *given, **options):
-        made.append((writer._store, writer.collection))
+        made.append((writer._collections, writer.collection))
         create(writer, *given, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CollectionWriter, "_create", noted)
         yield
-    for store, collection in made:
-        if store.address != EMBEDDED:
-            store.ask("drop_collection", collection)
+    for own, collection in made:
+        if not own.is_embedded:
+            own.ask("drop_collection", collection)
 
 
 def _name_of(path):
@@ -113,7 +116,7 @@ def _name_of(path):
 def place_of(path):
     """Return what a command in another process calls the index of a path."""
     store = store_of(path)
-    if isinstance(store, MilvusStore) and store.address == EMBEDDED:
+    if isinstance(store, MilvusStore) and store.collections.is_embedded:
         pytest.skip("milvus-lite lets one process into its file")
     if isinstance(store, PostgresStore):
         return f"{store.address.connection}&index={store.address.index}"

@@ -31,7 +31,8 @@ from rejoinder.retrieval.calibration import read_calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.stores.address import store_of
-from rejoinder.stores.milvus import EMBEDDED, MilvusStore
+from rejoinder.stores.milvus.collections import EMBEDDED
+from rejoinder.stores.milvus.store import MilvusStore
 from rejoinder.stores.names import CALIBRATION
 from rejoinder.stores.postgres import candidates, segments
 from rejoinder.stores.postgres.errors import named_errors

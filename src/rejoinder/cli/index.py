@@ -170,7 +170,7 @@ def _place(output: str, milvus: str | None) -> Store:
 
     if milvus is None:
         return store_of(output)
-    from rejoinder.stores.milvus import MilvusStore
+    from rejoinder.stores.milvus.store import MilvusStore
 
     return MilvusStore(output, milvus)
 

@@ -23,7 +23,7 @@ def store_of(name: str | Path | Store) -> Store:
 
         return PostgresStore.at(name)
     if Path(name, MILVUS).is_file():
-        from rejoinder.stores.milvus import MilvusStore
+        from rejoinder.stores.milvus.store import MilvusStore
 
         return MilvusStore(name)
     return FolderStore(name)

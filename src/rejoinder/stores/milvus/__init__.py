@@ -1,0 +1,1 @@
+"""An index in Milvus: milvus-lite's file in its folder, or the collections of a server."""

@@ -1,0 +1,138 @@
+"""The collections of an index: on a server, or in a file of the index's folder."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rejoinder.errors import BusyError, InputError, MissingExtraError
+from rejoinder.stores.folder.store import MILVUS
+from rejoinder.stores.store import UnreachableError
+
+EMBEDDED = "milvus"  # in place of an address: the database is a file in the index's folder
+DATABASE = "replies.db"  # of milvus-lite
+PATIENCE = 10.0  # seconds for a server to answer
+MOST_AT_ONCE = 16_384  # rows that Milvus gives
+GRAPH = {"index_type": "HNSW", "params": {"M": 32, "efConstruction": 40}}  # as in `ann`
+FLAT = {"index_type": "FLAT"}
+
+
+class Collections:
+    """The collections of the index in a folder, whose names have a prefix of their own."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder = folder
+        self.address = address
+        self.prefix = f"rejoinder_{secrets.token_hex(8)}"
+        self._client: Any = None
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether they are in a file of the folder."""
+        return self.address == EMBEDDED
+
+    @property
+    def client(self) -> Any:
+        """A client of the database, connected when it is first asked for."""
+        if self._client is None:
+            self._client = connect(self.folder, self.address)
+        return self._client
+
+    def ask(self, what: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of Milvus' client."""
+        from pymilvus import MilvusException
+
+        try:
+            return getattr(self.client, what)(*arguments, **options)
+        except MilvusException as error:
+            raise UnreachableError(
+                f"{self.folder}: Milvus failed to {what} ({error}); try again"
+            ) from None
+
+    def name_of(self, segment: str) -> str:
+        """Return the name of a segment's collection."""
+        return f"{self.prefix}_{segment.replace('-', '_')}"
+
+    def names(self) -> list[str]:
+        """Return the names of all collections."""
+        names: list[str] = self.ask("list_collections")
+        return [name for name in names if name.startswith(self.prefix)]
+
+    def index(self, collection: str, kind: Mapping[str, Any]) -> None:
+        """Make the index of a collection's vectors one of another kind."""
+        self.ask("flush", collection)  # a server's graphs are of segments that are written
+        self.ask("release_collection", collection)
+        self.ask("drop_index", collection, "vector")
+        indexes = self.client.prepare_index_params()
+        indexes.add_index("vector", metric_type="IP", **kind)
+        self.ask("create_index", collection, indexes)
+        self.ask("load_collection", collection)
+
+    def to_json(self) -> bytes:
+        """Return what the folder says of them."""
+        return msgspec.json.encode({"address": self.address, "prefix": self.prefix})
+
+    def follow(self) -> None:
+        """Take over which collections the folder names, on which server."""
+        try:
+            content = (self.folder / MILVUS).read_bytes()
+        except FileNotFoundError:
+            raise InputError(f"{self.folder} is no longer in Milvus; open it again") from None
+        known = msgspec.json.decode(content, type=dict[str, str])
+        if known["prefix"] != self.prefix:
+            self.address = known["address"]
+            self.prefix = known["prefix"]
+            self._client = None  # of a file that is gone
+
+    def drop(self) -> None:
+        """Remove all collections of a server."""
+        if not self.is_embedded:
+            with contextlib.suppress(InputError, OSError):
+                for name in self.names():
+                    self.ask("drop_collection", name)
+
+    def close(self) -> None:
+        """Leave the database; a file is then free for other processes."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self.is_embedded:
+            release(self.folder)
+
+
+def connect(folder: Path, address: str) -> Any:
+    """Connect to Milvus."""
+    try:
+        from pymilvus import MilvusClient
+    except ImportError as error:
+        raise MissingExtraError("an index in Milvus", "milvus") from error
+    # it writes what it raises to standard error, too
+    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+    uri = str((folder / DATABASE).absolute()) if address == EMBEDDED else address
+    try:
+        client = MilvusClient(uri, token=os.environ.get("MILVUS_TOKEN", ""), timeout=PATIENCE)
+        client.list_collections()
+    except Exception as error:
+        if address != EMBEDDED:
+            raise UnreachableError(
+                f"no Milvus server answers at {uri} ({error}); start it, or set MILVUS_TOKEN"
+            ) from error
+        raise BusyError(
+            f"{uri}: another process has it open, or it is damaged; a Milvus server "
+            f"(--store http://HOST:19530) admits many ({error})"
+        ) from error
+    return client
+
+
+def release(folder: Path) -> None:
+    """Let go of the file in a folder, if this process has it open."""
+    from milvus_lite.server_manager import server_manager_instance
+
+    server_manager_instance.release_server(str((folder / DATABASE).absolute()))
