@@ -31,7 +31,7 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.words.word_index import WordIndex
 from rejoinder.errors import InputError
-from rejoinder.retrieval.encoding.scoring import encode_conversations, encode_views
+from rejoinder.retrieval.encoding.views import encode_conversations, encode_views
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.text.background import background

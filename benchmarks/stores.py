@@ -170,7 +170,7 @@ def _place(name: str, folder: Path, options: argparse.Namespace) -> Iterator[Sto
         store = MilvusStore(place, None if place.exists() else address)
         yield store
         if options.folder is None:
-            store.drop()
+            store.collections.drop()
         store.close()
     elif options.postgres is not None:
         own = options.postgres

@@ -128,7 +128,7 @@ def segments_of(index):
     if isinstance(index.store, PostgresStore):
         return [*index.store._tables(), *index.store._small()]
     if isinstance(index.store, MilvusStore):
-        return index.store._collections()
+        return index.store.collections.names()
     return [path.name for path in index.folder.glob("segment-*")]
 
 

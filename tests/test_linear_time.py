@@ -23,7 +23,7 @@ from rejoinder.corpora.forms.delimited import find_delimiter, named_delimiter
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
 from rejoinder.text.mails.quotes import newest_text
-from rejoinder.retrieval.encoding import scoring
+from rejoinder.retrieval.encoding.views import view_texts
 from rejoinder.curation.forms import mask
 from rejoinder.curation.frames import Frames, pieces
 from rejoinder.curation.placeholders import with_placeholders
@@ -59,7 +59,7 @@ FUNCTIONS = {
     "pieces": pieces,
     "placeholders": lambda text: with_placeholders(text, [f"{text} x", text]),
     "frames": lambda text: Frames([text]),
-    "sentences": lambda text: scoring.view_texts(Candidate(text)),
+    "sentences": lambda text: view_texts(Candidate(text)),
     "matched": _matched,
     "redact": redact,
     "names": name_cleaner(["Dan Support", "a", "Le a", "a" * 90, "x y z", "<a", "@bob"]),

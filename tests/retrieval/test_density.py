@@ -10,7 +10,7 @@ from rejoinder.arrays import unit_rows
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.encoding import density
 from rejoinder.retrieval.encoding.density import fit_density, read_density
-from rejoinder.retrieval.encoding.scoring import Views
+from rejoinder.retrieval.encoding.views import Views
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.stores.folder.store import MANIFEST

@@ -17,13 +17,14 @@ from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
-from rejoinder.retrieval.encoding import regression, scoring
+from rejoinder.retrieval.encoding import held_out, regression, scoring
 from rejoinder.retrieval.encoding.head import fit_replies
 from rejoinder.retrieval.calibration import CalibratedIndex, why_uncalibrated
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.address import store_of
 from rejoinder.retrieval.options import ANY_SCORE
-from rejoinder.retrieval.encoding.scoring import Views
+from rejoinder.retrieval.encoding.held_out import hold_out
+from rejoinder.retrieval.encoding.views import Views
 from rejoinder.retrieval.search import Cascade
 from tests.logs import log_of
 from tests.retrieval.conftest import HashEncoder
@@ -308,7 +309,7 @@ def test_replies_that_an_index_has_twice_are_fitted_as_one(encoder, tmp_path):
 
 def test_with_another_reply_of_the_same_text_an_example_found_its_reply(encoder, monkeypatch):
     """Questions that two replies of one text share are found, whichever of the two is first."""
-    monkeypatch.setattr(scoring, "LEAST_HELD_OUT", 5)
+    monkeypatch.setattr(held_out, "LEAST_HELD_OUT", 5)
     asked = tuple((f"opening hours {day}",) for day in ("monday", "friday", "sunday"))
     replies = [
         Candidate("We open at nine.", {}, "", (*asked, ("when do you open",))),
@@ -316,11 +317,11 @@ def test_with_another_reply_of_the_same_text_an_example_found_its_reply(encoder,
         Candidate("Parcels take a week.", {}, "", (("where is my parcel",), ("my parcel is late",))),
     ]
     responses = encoder.encode_responses([reply.text for reply in replies])
-    _, _, held_out = fit_replies(encoder, replies, responses, plain=True)
-    own = held_out.is_own
+    _, _, measured = fit_replies(encoder, replies, responses, plain=True)
+    own = measured.is_own
     assert own.sum() == 9
-    assert (held_out.owners[own] != 1).all()
-    assert held_out.right[own & (held_out.owners == 0)].any()
+    assert (measured.owners[own] != 1).all()
+    assert measured.right[own & (measured.owners == 0)].any()
 
 
 def test_a_model_of_several_vectors_scores_by_texts_alone(tmp_path):
@@ -468,10 +469,10 @@ def test_above_a_size_the_discriminant_is_left_as_it_is(monkeypatch):
 
 
 def test_held_out_examples_are_scored_by_a_head_without_them(monkeypatch):
-    monkeypatch.setattr(scoring, "TEXT_WEIGHTS", (0.5,))
+    monkeypatch.setattr(held_out, "TEXT_WEIGHTS", (0.5,))
     made, background = views()
     responses = unit_rows(np.random.default_rng(1).normal(size=(12, SIZE)).astype(np.float32))
-    held = scoring.hold_out(made, background, responses)
+    held = hold_out(made, background, responses)
     assert held.is_own.sum() == len(made.owners), "each example was left out once"
     out = np.array([(number % 6 + number // 6) % 5 == 0 for number in range(72)])
     head, weights, _ = scoring.fit(made.without(out), background[np.arange(50) % 5 != 0], 12)
@@ -501,7 +502,7 @@ def test_a_fit_goes_on_from_the_one_that_left_examples_out(monkeypatch):
 
     monkeypatch.setattr(regression, "minimise", counted)
     made, background = views()
-    held = scoring.hold_out(made, background, np.zeros((12, SIZE), np.float32))
+    held = hold_out(made, background, np.zeros((12, SIZE), np.float32))
     scoring.fit(made, background, 12, held.moves)
     assert evaluations[-1] < min(evaluations[:-1])
     monkeypatch.setattr(regression, "STEPS", 500)
@@ -558,6 +559,6 @@ def test_no_step_is_taken_that_promises_little(monkeypatch):
 
 def test_too_few_examples_are_not_left_out():
     made, background = views(count=3, each=4)
-    assert scoring.hold_out(made, background, np.zeros((3, SIZE), np.float32)) is None
+    assert hold_out(made, background, np.zeros((3, SIZE), np.float32)) is None
     lone = Views(made.vectors, np.arange(12), made.weights)
-    assert scoring.hold_out(lone, background, np.zeros((12, SIZE), np.float32)) is None
+    assert hold_out(lone, background, np.zeros((12, SIZE), np.float32)) is None

@@ -14,7 +14,9 @@ from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.folder.store import MANIFEST
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
-from rejoinder.retrieval.encoding.scoring import Views
+from rejoinder.retrieval.encoding.familiarity import WORD_WEIGHT
+from rejoinder.retrieval.encoding.held_out import hold_out
+from rejoinder.retrieval.encoding.views import Views
 from rejoinder.text.overlap import word_overlap, word_set
 from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
 from tests.retrieval.test_examples import views as made_views
@@ -30,7 +32,7 @@ def test_rare_words_count_more_than_frequent_ones():
 def test_the_words_of_the_best_reply_shift_all_scores_and_keep_their_order(tmp_path):
     index = Index.build(WordEncoder(), faq(), tmp_path / "index")
     question = next(iter(TOPICS.values()))[1]
-    weight = scoring.WORD_WEIGHT
+    weight = WORD_WEIGHT
     head = replace(index.manifest.head, word_weight=weight)
     index.store.write_manifest(replace(index.manifest, head=head))
     index = Index.open(index.store, WordEncoder())
@@ -48,8 +50,8 @@ def test_replies_with_one_example_each_have_a_minimum_score_of_their_own():
     made, background = made_views()
     lone = Views(made.vectors, np.arange(72), made.weights)
     responses = np.zeros((72, made.vectors.shape[1]), np.float32)
-    assert scoring.hold_out(lone, background, responses) is None
-    held_out = scoring.hold_out(lone, background, responses, lone=True)
+    assert hold_out(lone, background, responses) is None
+    held_out = hold_out(lone, background, responses, lone=True)
     assert held_out.is_own.sum() == 72
     assert held_out.minimum_score != scoring.MINIMUM_SCORE
 

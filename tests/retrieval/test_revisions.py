@@ -13,7 +13,8 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval.encoding.batches import read_as
-from rejoinder.retrieval.encoding.scoring import encode_views, read_head
+from rejoinder.retrieval.encoding.scoring import read_head
+from rejoinder.retrieval.encoding.views import encode_views
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.stores import ann, writing

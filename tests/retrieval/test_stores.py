@@ -236,7 +236,7 @@ def test_a_message_in_parts_is_asked_by_several_connections(postgres_store, monk
 
 def _place_of(index):
     store = index.store
-    place = store if isinstance(store, MilvusStore) else store._connections
+    place = store.collections if isinstance(store, MilvusStore) else store._connections
     return place, index.manifest
 
 

@@ -13,7 +13,7 @@ from rejoinder.corpora.keys import context_key
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.matching import Match
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.retrieval.encoding.scoring import encode_conversations
+from rejoinder.retrieval.encoding.views import encode_conversations
 from rejoinder.retrieval.turns import clean_context
 
 MOST_EXAMPLES = 20  # of a reply, its own included

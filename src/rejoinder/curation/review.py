@@ -12,11 +12,11 @@ from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.encoding import scoring
 from rejoinder.retrieval.encoding.background import encode_background, texts_for
 from rejoinder.retrieval.encoding.batches import read_as
 from rejoinder.retrieval.encoding.familiarity import ViewWords
 from rejoinder.retrieval.encoding.head import encode_replies
+from rejoinder.retrieval.encoding.held_out import hold_out
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.stores.scan import Scores
@@ -150,7 +150,7 @@ def misplaced(index: Index) -> tuple[Mistake, ...]:
     texts = texts_for(encoder)
     words = ViewWords(read, views, texts)
     # without a density: what is unlike all other examples may be misplaced as well
-    held_out = scoring.hold_out(
+    held_out = hold_out(
         views, encode_background(encoder), index.vectors(positions, of_texts=True), words
     )
     if held_out is None:

@@ -21,7 +21,8 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import import_extra
 from rejoinder.retrieval.encoding.background import encode_background
 from rejoinder.retrieval.encoding.head import takes_examples
-from rejoinder.retrieval.encoding.scoring import encode_conversations, whitening_matrix
+from rejoinder.retrieval.encoding.scoring import whitening_matrix
+from rejoinder.retrieval.encoding.views import encode_conversations
 from rejoinder.retrieval.reader import IndexReader
 
 SHOWN = 20  # rows of each list

@@ -13,7 +13,7 @@ from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.encoding import templates
-from rejoinder.retrieval.encoding.scoring import encode_conversations
+from rejoinder.retrieval.encoding.views import encode_conversations
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import Queries
 from rejoinder.retrieval.state import FilteredRows

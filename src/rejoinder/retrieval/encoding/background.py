@@ -17,7 +17,7 @@ from rejoinder.cache import cached_vectors
 from rejoinder.encoders.bundled import FOLDER
 from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.retrieval.encoding.scoring import encode_conversations
+from rejoinder.retrieval.encoding.views import encode_conversations
 from rejoinder.text.background import background, multilingual_background
 
 LEVELS = 127  # of 8 bits, on each side of 0

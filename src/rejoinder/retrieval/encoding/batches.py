@@ -24,7 +24,8 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError, shown
 from rejoinder.progress import Advance
 from rejoinder.retrieval.encoding import templates
-from rejoinder.retrieval.encoding.scoring import Head, encode_views
+from rejoinder.retrieval.encoding.scoring import Head
+from rejoinder.retrieval.encoding.views import encode_views
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.rows import OrderedRows, gone_rows
 from rejoinder.stores.runs import Positions, join_runs, read_runs

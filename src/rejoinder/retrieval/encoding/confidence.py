@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.files import signed
-from rejoinder.retrieval.encoding.scoring import HeldOutScores
+from rejoinder.retrieval.encoding.held_out import HeldOutScores
 from rejoinder.stores.address import store_of
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.names import CALIBRATION

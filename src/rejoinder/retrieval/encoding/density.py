@@ -20,7 +20,8 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.blas import threads_for
-from rejoinder.retrieval.encoding.scoring import Head, Views, read_head
+from rejoinder.retrieval.encoding.scoring import Head, read_head
+from rejoinder.retrieval.encoding.views import Views
 from rejoinder.stores.manifest import HeadRecord
 from rejoinder.stores.scan import Scores
 from rejoinder.stores.store import Store

@@ -18,11 +18,13 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.encoding.density import Density
-from rejoinder.retrieval.encoding.scoring import WORD_WEIGHT, Views, view_contexts
+from rejoinder.retrieval.encoding.views import Views, view_contexts
 from rejoinder.stores.runs import Positions
 from rejoinder.stores.scan import Flags, Scores
 from rejoinder.text.overlap import word_overlap, word_set
 
+WORD_WEIGHT = 0.6
+"""Of the share of a message's words that its reply is known by; see docs/choices.md."""
 TYPICAL_OVERLAP = 0.4  # of a message with its reply, at which a score stays as it is
 FOREIGN = -5.0
 """Changes the scores of replies to a message of a language that the model does not read: more than
@@ -75,7 +77,7 @@ def _words(texts: tuple[str, ...]) -> frozenset[str]:
 
 
 class ViewWords:
-    """The words of views and of background messages, for `scoring.hold_out`."""
+    """The words of views and of background messages, for `held_out.hold_out`."""
 
     def __init__(
         self, replies: Iterable[Candidate], views: Views, background: Sequence[str]

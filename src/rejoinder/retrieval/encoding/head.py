@@ -22,7 +22,9 @@ from rejoinder.retrieval.encoding.batches import read_as
 from rejoinder.retrieval.encoding.confidence import from_held_out
 from rejoinder.retrieval.encoding.density import fit_density
 from rejoinder.retrieval.encoding.familiarity import ViewWords
-from rejoinder.retrieval.encoding.scoring import Head, HeldOutScores, Views
+from rejoinder.retrieval.encoding.held_out import HeldOutScores, hold_out
+from rejoinder.retrieval.encoding.scoring import Head
+from rejoinder.retrieval.encoding.views import Views, encode_views
 from rejoinder.stores.manifest import HeadRecord, Manifest
 from rejoinder.stores.names import CALIBRATION, HEAD_FILE
 from rejoinder.stores.rows import OrderedRows, gone_rows
@@ -212,10 +214,10 @@ def _fit_different(
         # Replies of one text are measured as one: with either, a message found its reply.
         firsts = _firsts([candidate.text for candidate in candidates])
         joined = replace(views, owners=firsts[views.owners])
-        held_out = scoring.hold_out(joined, background, responses, words, density)
+        held_out = hold_out(joined, background, responses, words, density)
         alone = None
         if held_out is None:
-            alone = scoring.hold_out(joined, background, responses, words, density, lone=True)
+            alone = hold_out(joined, background, responses, words, density, lone=True)
         measured = held_out or alone
         moves = None if measured is None else measured.moves
         head, weights, _ = scoring.fit(views, background, len(candidates), moves)
@@ -249,11 +251,11 @@ def encode_replies(
     plain: bool,
     progress: Advance = silent,
 ) -> Views:
-    """Encode the views of replies; see `scoring.encode_views`."""
+    """Encode the views of replies; see `views.encode_views`."""
     candidates = read_as(replies, plain=plain)
     parts = []
     for start in range(0, len(candidates), _BATCH):
-        views = scoring.encode_views(encoder, candidates[start : start + _BATCH])
+        views = encode_views(encoder, candidates[start : start + _BATCH])
         parts.append(replace(views, owners=views.owners + start))
         progress(len(candidates[start : start + _BATCH]))
     return Views(
