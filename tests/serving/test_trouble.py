@@ -311,7 +311,7 @@ def test_a_store_that_hangs_while_a_change_is_loaded_holds_up_searches_once(answ
     assert caplog.text.count("the earlier one goes on answering") == 1
     goes_on.set()
     monkeypatch.setattr(loading, "PATIENCE", 60.0)
-    answers._loading._waits_until += 60.0
+    answers._follower._loading._waits_until += 60.0
     assert best() == "a new reply"
 
 
