@@ -49,7 +49,7 @@ class IndexSearcher:
         """Return the replies to suggest."""
         with self._searching:
             stamp = self._stamps.latest()
-            if stamp != self._follower.stamp:
+            if stamp != self._follower.stamp and not self._stamps.is_hanging:
                 self._follower.load(stamp)
             return self._index.search([messages], SUGGESTED, no_repeat=True)[0]
 
@@ -58,6 +58,7 @@ class IndexSearcher:
         own = _ticket(event)
         with self._logging:
             try:
+                self._stamps.check()
                 if recall(self._log.database, own) is not None:
                     return False
                 with self._log.database.writing() as connection:
@@ -76,11 +77,13 @@ class IndexSearcher:
     def release(self, event: str) -> None:
         """Let the log forget an event, which may come again."""
         with self._logging, contextlib.suppress(InputError, OSError):
+            self._stamps.check()
             forget(self._log.database, _ticket(event))
 
     def feedback(self, offer: Offer, text: str, person: str) -> None:
         """Record what an agent has sent after an offer."""
         with self._logging:
+            self._stamps.check()
             outcome = Outcome(
                 messages=offer.messages,
                 offered=[reply.position for reply in offer.replies],

@@ -155,10 +155,17 @@ class Answers:
         """Load what this server, another worker or the command has changed."""
         if self.second is not None:
             self.second.refresh()
-        stamp = self._stamps.latest()
-        if stamp != self._follower.stamp and self._follower.load(stamp):
+        if self._has_changed() and self._follower.load(self._stamps.latest()):
             self._calibrated = None
             self._ahead = None
+
+    def _has_changed(self) -> bool:
+        """Return whether no search has seen the index as it is in a store that can be asked."""
+        return self._stamps.latest() != self._follower.stamp and not self._stamps.is_hanging
+
+    def check_store(self) -> None:
+        """Raise UnreachableError while the store of the index hangs."""
+        self._stamps.check()
 
     def replies(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
         """Encode all conversations together, and search once for questions with equal options."""
@@ -385,7 +392,7 @@ class Answers:
 
         The latter where nothing has changed, or what has changed cannot be opened.
         """
-        if self._stamps.latest() != self._follower.stamp:
+        if self._has_changed():
             with contextlib.suppress(UnavailableError):
                 return self.opened()
         return self.index
@@ -419,6 +426,7 @@ class Answers:
         """
         searches = self.index.manifest.approximate is None
         try:
+            self._stamps.check()
             self.index.store.check()
             self.log.database.check()
         except DeniedError:
