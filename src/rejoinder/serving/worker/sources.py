@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.encoders.engines import EngineName
@@ -32,6 +37,25 @@ class Sources:
         from rejoinder.stores.address import store_of
 
         return store_of(absolute_name(self.index))
+
+    def hide_places(self, text: str) -> str:
+        """Return an error's text without the places of index and models; it may read the store."""
+        for name in sorted(self._model_names(), key=len, reverse=True):
+            path = Path(os.path.abspath(name))  # noqa: PTH100 (links keep their names)
+            for place in (str(path), os.path.realpath(path)):
+                text = text.replace(place, path.name)
+        if self.second is not None:
+            text = self.second.hide_places(text)
+        return self.store.hide_place(text)
+
+    def _model_names(self) -> Iterator[str]:
+        ranker = self.reranker.args if isinstance(self.reranker, partial) else ()
+        for name in (self.model, self.intents, *ranker):
+            if name is not None:
+                yield str(name)
+        with contextlib.suppress(InputError, OSError):  # the index is gone, too
+            record = self.store.read_manifest().model
+            yield from filter(None, (record.name, record.path))
 
 
 def absolute_name(index: str | Path | Store) -> str | Path | Store:
