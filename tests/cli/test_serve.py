@@ -221,6 +221,30 @@ def test_a_worker_reports_once_it_answers(monkeypatch):
     assert reports.get() is None
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_workers_that_are_being_replaced(monkeypatch, number):
+    seen = []
+
+    class Replacing:
+        def __init__(self, *_):
+            self.should_exit = threading.Event()
+            signal.signal(number, lambda *_: None)  # as uvicorn, which looks at it after the replacement
+
+        def run(self):
+            os.kill(os.getpid(), number)
+            seen.append(self.should_exit.wait(5))
+
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "unused")
+    monkeypatch.setattr("uvicorn.supervisors.Multiprocess", Replacing)
+    try:
+        server_processes.run_many({"workers": 2}, None, lambda: None)
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+    assert seen == [True]
+
+
 def test_a_short_key_is_refused(refused, index, monkeypatch):
     monkeypatch.setenv("REJOINDER_READ_KEY", "short")
     refused(index, said="openssl rand")

@@ -73,9 +73,17 @@ def run_many(
         supervisor = Multiprocess(configure(application, workers=settings["workers"]), [listening])
         arguments = (reports, supervisor, announce, failures)
         threading.Thread(target=_read_reports, args=arguments, daemon=True).start()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, partial(_end_at_once, supervisor))
         supervisor.run()
     if failures:
         raise failures[0]
+
+
+def _end_at_once(supervisor: Multiprocess, *_: object) -> None:
+    """End the workers, also while they are replaced, when uvicorn takes no other signal."""
+    # by a thread: the one that the signal has interrupted may hold the event's lock
+    threading.Thread(target=supervisor.should_exit.set).start()
 
 
 def _read_reports(
