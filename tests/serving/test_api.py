@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import contextlib
-import functools
 import gc
 import json
 import os
@@ -306,7 +305,7 @@ def test_a_reload_that_misses_a_model_says_so_without_its_place(sources, answers
         "model": {"model": str(place)},
         "model of the index": {"model": None},
         "intents": {"intents": place},
-        "ranker": {"reranker": functools.partial(open_ranker, str(place))},
+        "ranker": {"ranker": str(place), "open_ranker": open_ranker},
     }[missing]
     if missing in ("intents", "ranker"):
         monkeypatch.setattr("rejoinder.serving.worker.answers.open_encoder", lambda *_, **__: HashEncoder())

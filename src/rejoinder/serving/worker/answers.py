@@ -475,11 +475,15 @@ def open_answers(sources: Sources) -> Answers:
     name = sources.model or store.read_manifest().model.locate(store)
     opened = open_encoder(name, engine=sources.engine, light=True, device=sources.device)
     encoder = opened.with_recent()
+    ranker = None
+    if sources.ranker is not None:
+        assert sources.open_ranker is not None
+        ranker = sources.open_ranker(sources.ranker)
     answers = Answers(
         sources,
         Index.open(store, encoder),
         encoder,
-        ranker=None if sources.reranker is None else sources.reranker(),
+        ranker=ranker,
         classifier=None if sources.intents is None else open_classifier(sources.intents),
     )
     try:

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,8 @@ class Sources:
     engine: EngineName = "auto"  # what with
     model: str | None = None  # where the index's model is now; None: where it was
     intents: Path | None = None
-    reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
+    ranker: str | None = None  # what may rank the best replies again, and what opens it
+    open_ranker: Callable[[str], Ranker] | None = None
     calibrated: bool = False  # refuse an index that is not
     second: Sources | None = None  # a second index, to compare with
 
@@ -49,8 +49,7 @@ class Sources:
         return self.store.hide_place(text)
 
     def _model_names(self) -> Iterator[str]:
-        ranker = self.reranker.args if isinstance(self.reranker, partial) else ()
-        for name in (self.model, self.intents, *ranker):
+        for name in (self.model, self.intents, self.ranker):
             if name is not None:
                 yield str(name)
         with contextlib.suppress(InputError, OSError):  # the index is gone, too

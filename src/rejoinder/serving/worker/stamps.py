@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Hashable
 
 from rejoinder.errors import InputError
@@ -13,7 +12,8 @@ from rejoinder.stores.store import Store, UnreachableError
 
 EVERY = 0.25  # seconds
 HANGING = 4.0
-"""Seconds after which a store that has not told its stamp hangs, and nobody waits for it.
+"""Seconds after which a store that has not told its stamp hangs, and nobody waits for it. They are
+counted in looks of a thread, so that they do not pass while this process stands still.
 
 The stamp is one row that no change locks: it takes a millisecond, and a slow database tells it in
 time while a large change takes it a minute. Failovers and snapshots of a machine stop a database
@@ -29,7 +29,8 @@ class Stamps:
         self._latest = store.stamp()
         self._is_quick = isinstance(store, FolderStore)
         self._is_closed = threading.Event()
-        self._asked_at: float | None = None  # when the thread began to look; None: it does not
+        self._looks = 0  # begun by the thread that watches
+        self._is_looking = False
         self.is_hanging = False
         if not self._is_quick:
             for work in (self._watch, self._break_off):
@@ -60,9 +61,10 @@ class Stamps:
 
     def _watch(self) -> None:
         while not self._is_closed.wait(EVERY):
-            self._asked_at = time.monotonic()
+            self._looks += 1
+            self._is_looking = True
             self._ask()
-            self._asked_at = None
+            self._is_looking = False
 
     def _ask(self) -> None:
         with contextlib.suppress(InputError, OSError):
@@ -71,8 +73,12 @@ class Stamps:
 
     def _break_off(self) -> None:
         """End what waits for a store that hangs."""
+        look = 0
+        waited = 0.0
         while not self._is_closed.wait(EVERY):
-            asked_at = self._asked_at
-            if asked_at is not None and time.monotonic() - asked_at > HANGING:
+            is_same = self._is_looking and self._looks == look
+            look = self._looks
+            waited = waited + EVERY if is_same else 0.0
+            if waited > HANGING:
                 self.is_hanging = True
                 self._store.break_off()
