@@ -6,7 +6,10 @@ or for a folder whose segments are in milvus-lite, or in the Milvus server of th
 the mark `folder`.
 """
 
+import contextlib
 import hashlib
+import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -39,6 +42,24 @@ def postgres():
 def postgres_store(postgres, tmp_path):
     """A place in PostgreSQL for an index."""
     return PostgresStore.at(f"{postgres}&index={_name_of(tmp_path)}")
+
+
+@contextlib.contextmanager
+def hanging(store):
+    """Let all processes of the server of a store in PostgreSQL stand still: it neither answers nor hangs up."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    folder = conninfo_to_dict(store.address.connection)["host"]
+    first = int(Path(folder, "postmaster.pid").read_text().split()[0])
+    children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    processes = [first, *map(int, children)]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -48,13 +48,13 @@ class Kind:
 
 
 @contextlib.contextmanager
-def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
+def atomic_file(path: str | Path, *, durable: bool = True, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`.
 
     On success it replaces `path`, on any error it is removed. A symbolic link stays one: the file
     that it points to is replaced. A folder, a device or a name that is not UTF-8 is an InputError.
     With `durable` the content is on the disk before it takes its place, and so survives a power
-    cut.
+    cut. One that is `private` is read by others only as `follow_umask` says.
     """
     _check_name(path)
     target = _real(path)
@@ -73,7 +73,7 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
         yield part
         if durable:
             _sync(part)
-        follow_umask(part)
+        follow_umask(part, private=private)
         _replace(part, target)
         if durable:
             _sync_folder(target.parent)
@@ -341,11 +341,18 @@ def is_altered(content: Mapping[str, Any]) -> bool:
     return content.get(DIGEST) != signed(content)[DIGEST]
 
 
-def follow_umask(path: Path) -> None:
-    """Give a temporary file or folder, which is its owner's alone, the mode of new ones."""
+def follow_umask(path: Path, *, private: bool = False) -> None:
+    """Give a temporary file or folder, which is its owner's alone, the mode of new ones.
+
+    One that is `private` stays its owner's, and its group's where this one may write new files: a
+    umask of 002 or 007 says so, the usual 022 says nothing.
+    """
     mask = os.umask(0)
     os.umask(mask)
-    path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
+    mode = 0o777 if path.is_dir() else 0o666
+    if private:
+        mode &= 0o700 if mask & 0o020 else 0o770
+    path.chmod(mode & ~mask)
 
 
 @contextlib.contextmanager

@@ -1,9 +1,11 @@
 """`rejoinder serve` as a process of its own: started, asked, ended in the middle of a request, killed."""
 
+import asyncio
 import contextlib
 import http.client
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -11,11 +13,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import rejoinder
 from rejoinder.retrieval.index import Index
+from rejoinder.serving import server_processes
 
 VERB = ("serve",)
 ROUNDS = 100  # kills
@@ -189,6 +193,56 @@ def test_workers_that_cannot_begin_end_with_one_line(index, words, said):
 def test_workers_listen_when_one_has_opened_the_index(index):
     with serving(index, "--workers", "2") as (_, port):
         assert ask(port, "GET", "/ready")[0] == 200
+
+
+def test_a_worker_reports_once_it_answers(monkeypatch):
+    steps = []
+    reports = queue.SimpleQueue()
+
+    async def application(_scope, receive, send):
+        await receive()
+        steps.append(reports.qsize())
+        await send({"type": "lifespan.startup.complete"})
+        steps.append(reports.qsize())
+
+    async def nothing(*_):
+        return {"type": "lifespan.startup"}
+
+    monkeypatch.setattr(server_processes.multiprocessing, "parent_process", lambda: threading.Thread())
+    monkeypatch.setattr(server_processes, "_end_after", lambda _: None)
+    monkeypatch.setattr(server_processes, "ComputingProcess", lambda _: mock.Mock())
+    monkeypatch.setattr(server_processes, "_application", lambda *_: application)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        worker = server_processes._worker({"sources": None}, listening, reports)
+        with socket.create_connection(listening.getsockname()):
+            asyncio.run(worker({"type": "lifespan"}, nothing, nothing))
+    assert steps == [0, 1]
+    assert reports.get() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_workers_that_are_being_replaced(monkeypatch, number):
+    seen = []
+
+    class Replacing:
+        def __init__(self, *_):
+            self.should_exit = threading.Event()
+            signal.signal(number, lambda *_: None)  # as uvicorn, which looks at it after the replacement
+
+        def run(self):
+            os.kill(os.getpid(), number)
+            seen.append(self.should_exit.wait(5))
+
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "unused")
+    monkeypatch.setattr("uvicorn.supervisors.Multiprocess", Replacing)
+    try:
+        server_processes.run_many({"workers": 2}, None, lambda: None)
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+    assert seen == [True]
 
 
 def test_a_short_key_is_refused(refused, index, monkeypatch):

@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import sqlite3
+import stat
 import sys
 import threading
 import time
@@ -187,6 +188,23 @@ def test_the_log_outlives_an_index_that_is_built_again(index):
     other = Index.build(HashEncoder("other"), [TEXTS[2]], index.store, overwrite=True)
     assert recorder(other).feedback(["Hi!"], [0], chosen=0).id == 2
     assert [each.chosen for each in log_of(other)] == [TEXTS[2], TEXTS[2]]
+
+
+@pytest.mark.folder
+@pytest.mark.skipif(os.name == "nt", reason="looks at the modes of files")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o600), (0o077, 0o600), (0o027, 0o600), (0o002, 0o660), (0o007, 0o660)])
+def test_a_new_log_is_its_owners_or_of_a_group_that_may_write(tmp_path, umask, mode):
+    old = os.umask(umask)
+    try:
+        log = FeedbackLog(tmp_path / "index")
+        log.append([entry(1)])
+        files = sorted(tmp_path.glob("index.feedback.db*"))
+        assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [mode] * 3, "with -shm and -wal"
+        log.database.path.chmod(0o644)
+        log.append([entry(2)])
+        assert stat.S_IMODE(log.database.path.stat().st_mode) == 0o644, "one that is there stays as it is"
+    finally:
+        os.umask(old)
 
 
 def test_a_log_that_was_moved_away_gets_no_entries_any_more(index, tmp_path):

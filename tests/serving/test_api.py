@@ -12,12 +12,15 @@ import shutil
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 import rejoinder
+from rejoinder.cli.serve import open_ranker
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError
 from rejoinder.intents.classifier import train_classifier
@@ -25,6 +28,7 @@ from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.stores.store import StaleError
 from rejoinder.serving.worker.sources import Sources
@@ -292,6 +296,31 @@ def test_what_is_open_answers_where_the_index_is_gone(client, sources):
     assert server.post("/admin/reload").status_code == 503
     body = {"messages": ["reply number 3"], "k": 1}
     assert texts(server.post("/v1/replies", json=body)) == ["reply number 3"]
+
+
+@pytest.mark.parametrize("missing", ["model", "model of the index", "intents", "ranker"])
+def test_a_reload_that_misses_a_model_says_so_without_its_place(sources, answers, tmp_path, monkeypatch, missing):
+    place = tmp_path / "our models" / "support"
+    settings = {
+        "model": {"model": str(place)},
+        "model of the index": {"model": None},
+        "intents": {"intents": place},
+        "ranker": {"ranker": str(place), "open_ranker": open_ranker},
+    }[missing]
+    if missing in ("intents", "ranker"):
+        monkeypatch.setattr("rejoinder.serving.worker.answers.open_encoder", lambda *_, **__: HashEncoder())
+    store = sources.store
+    with store.lock():
+        manifest = store.read_manifest()
+        model = replace(manifest.model, name="", path=str(place))
+        store.write_manifest(replace(manifest, model=model))
+    own = replace(sources, **settings)
+    app = make_app(ServerSettings(sources=own), Computing(own, answers))
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as server:
+        answer = server.post("/admin/reload")
+    assert answer.status_code == 503
+    assert "support" in answer.json()["error"]["message"]
+    assert str(tmp_path) not in answer.text
 
 
 def until(holds):

@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,11 @@ from rejoinder.serving.desk.address import Address, NoteError
 from rejoinder.serving.desk.events import Chatwoot, Generic, note_text
 from rejoinder.serving.desk.index import IndexSearcher
 from rejoinder.serving.desk.signatures import is_signed, sign
+from rejoinder.serving.worker.stamps import EVERY
 from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
-from tests.stores import place_of
+from tests.servers import until
+from tests.stores import hanging, place_of
 
 SECRET = "of the webhook"
 TOKEN = "of a bot"
@@ -437,9 +440,38 @@ def test_suggestions_go_on_while_the_database_is_away(tmp_path, monkeypatch, cap
 
     index = Index.build(HashEncoder(), ["Hello!"], tmp_path / "index")
     searcher = IndexSearcher(index)
+    Index.open(tmp_path / "index", HashEncoder()).add(["a new reply"])
+    searcher._stamps.look()
     monkeypatch.setattr(index.store, "stamp", fail)
     assert [reply.text for reply in searcher.find(["Hi!"])] == ["Hello!"]
-    assert "the earlier index goes on answering" in caplog.text
+    assert "the earlier one goes on answering" in caplog.text
+    searcher.close()
+
+
+@pytest.mark.folder  # it names its store
+def test_suggestions_go_on_while_a_database_hangs(postgres_store, monkeypatch, caplog):
+    monkeypatch.setattr("rejoinder.serving.worker.loading.PATIENCE", 60.0)
+    monkeypatch.setattr("rejoinder.serving.worker.loading.RETRY", 0.0)
+    monkeypatch.setattr("rejoinder.serving.worker.stamps.HANGING", 0.5)
+    Index.build(HashEncoder(), ["Hello!"], postgres_store)
+    searcher = IndexSearcher(Index.open(postgres_store, HashEncoder()))
+
+    def suggested():
+        return {reply.text for reply in searcher.find(["Hi!"])}
+
+    assert suggested() == {"Hello!"}
+    Index.open(postgres_store, HashEncoder()).add(["a new reply"])
+    time.sleep(2 * EVERY)  # until it has seen that
+    with ThreadPoolExecutor(1) as threads:
+        with hanging(postgres_store):
+            assert threads.submit(suggested).result(10) == {"Hello!"}
+            until(lambda: searcher._stamps.is_hanging)
+            assert threads.submit(suggested).result(2) == {"Hello!"}, "it is not waited for again"
+            assert threads.submit(searcher.claim, "an event").result(10), "it is remembered in memory"
+        until(lambda: suggested() == {"Hello!", "a new reply"})
+    assert "the earlier one goes on answering" in caplog.text
+    assert "the log does not remember an event" in caplog.text
+    searcher.close()
 
 
 def test_conversations_of_many_letters_make_room(monkeypatch):

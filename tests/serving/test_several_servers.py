@@ -1,8 +1,10 @@
 """Servers of one index in PostgreSQL, each a process of its own, as behind a balancer."""
 
+import contextlib
 import json
 import os
 import signal
+import threading
 import time
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
@@ -11,18 +13,25 @@ from pathlib import Path
 import pytest
 
 import rejoinder
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation import shared_answers
 from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.shared_answers import RecentAnswer, SharedAnswers
+from rejoinder.curation.tickets import Ticket
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
+from rejoinder.serving.worker import stamps
 from rejoinder.serving.worker.answers import Answers, Question
+from rejoinder.serving.worker.computing import Computing
+from rejoinder.serving.worker.jobs import Job, Lane
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.postgres.segments import SMALL, SegmentTable
 from rejoinder.errors import BusyError
-from rejoinder.stores.store import StaleError
+from rejoinder.stores.store import StaleError, UnreachableError
 from tests.retrieval.conftest import HashEncoder
 from tests.servers import served, until
+from tests.stores import hanging
 
 pytestmark = pytest.mark.folder  # it names its store
 REPLIES = {
@@ -186,6 +195,76 @@ def test_while_the_database_is_away_a_server_answers():
         assert refused.value.code == 503
         assert "PostgreSQL does not answer" in json.load(refused.value)["error"]["message"]
     database.cleanup()
+
+
+def test_feedback_and_changes_are_refused_soon_while_the_database_hangs(postgres_store, monkeypatch):
+    """What was acknowledged is there afterwards, and what was refused is not."""
+    monkeypatch.setattr("rejoinder.serving.worker.stamps.HANGING", 0.5, raising=False)
+    encoder = HashEncoder()
+    index = Index.build(encoder, list(REPLIES), postgres_store)
+    answers = Answers(Sources(index=postgres_store), index, encoder)
+    computing = Computing(answers.sources, answers)
+
+    def done(lane, work, item):
+        asked = edits.Asked(item, Ticket(os.urandom(8).hex(), ""))
+        try:
+            [result] = computing.run(lane, [Job(work, asked)])
+        except UnreachableError as error:
+            return error
+        return result
+
+    def given():
+        return done(Lane.FEEDBACK, edits.feedback, ("first", Outcome(messages=["Hi!"], offered=[0], chosen=0)))
+
+    def added():
+        return done(Lane.CHANGE, edits.add, [Candidate("New.")])
+
+    with contextlib.closing(answers), ThreadPoolExecutor(2) as threads:
+        assert given()["id"] == 1
+        with hanging(postgres_store):
+            for _ in range(2):
+                running = [threads.submit(given), threads.submit(added)]
+                assert [type(work.result(9)) for work in running] == [UnreachableError] * 2
+        until(lambda: isinstance(given(), dict))
+        assert added()["positions"] == [2]
+    assert len(FeedbackLog(postgres_store)) == 2
+    assert len(Index.open(postgres_store, encoder)) == 3
+
+
+class SlowStore:
+    """A store whose database takes long to answer, unless it is told not to wait."""
+
+    def __init__(self):
+        self.seconds, self.is_broken_off = 0.0, threading.Event()
+
+    def stamp(self):
+        if self.is_broken_off.wait(self.seconds):
+            raise UnreachableError("the connection was shut")
+        return 1
+
+    def break_off(self):
+        self.is_broken_off.set()
+
+
+@pytest.mark.parametrize("seconds", [0.2, 60.0])
+def test_a_slow_database_is_waited_for_and_one_that_hangs_is_not(monkeypatch, seconds):
+    monkeypatch.setattr(stamps, "HANGING", 0.6)
+    monkeypatch.setattr(stamps, "EVERY", 0.01)
+    store = SlowStore()
+    with contextlib.closing(stamps.Stamps(store)) as own:
+        store.seconds = seconds
+        if seconds < stamps.HANGING:
+            assert not store.is_broken_off.wait(1.5)
+            own.check()
+        else:
+            assert store.is_broken_off.wait(10)
+            with pytest.raises(UnreachableError, match="has not answered for"):
+                own.check()
+            own.look()  # which waits for nothing
+            store.is_broken_off.clear()
+            store.seconds = 0.0
+            until(lambda: not own.is_hanging)
+            own.check()
 
 
 def test_a_search_by_graphs_that_another_server_has_just_replaced_is_made_again(postgres_store):

@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import multiprocessing
+import re
 import shutil
 import threading
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import latest, requests
@@ -81,6 +83,21 @@ def test_what_is_gone_is_said_without_its_place(client, sources):
     assert server.get("/ready").json()["reason"] == (
         "the index is gone; `rejoinder index build MODEL REPLIES -o INDEX` builds one"
     )
+    assert post(server, "/v1/candidates", {"candidates": ["new"]}).json()["error"]["message"] == (
+        "the index cannot be opened, so nothing was changed: the index is gone; "
+        "`rejoinder index build MODEL REPLIES -o INDEX` builds one"
+    )
+
+
+@pytest.mark.folder
+@pytest.mark.parametrize("harm", [remove, rename])
+def test_of_a_folder_that_is_gone_it_is_said_during_a_change_too(sources, harm):
+    index = Index.open(sources.index, HashEncoder())
+    with index.store.lock():
+        harm(sources.index)
+        for read in (index.refresh, lambda: Index.open(sources.index, HashEncoder())):
+            with pytest.raises(InputError, match=f"^no index {re.escape(str(sources.index))}; `rejoinder index build"):
+                read()
 
 
 @pytest.mark.folder
@@ -311,7 +328,7 @@ def test_a_store_that_hangs_while_a_change_is_loaded_holds_up_searches_once(answ
     assert caplog.text.count("the earlier one goes on answering") == 1
     goes_on.set()
     monkeypatch.setattr(loading, "PATIENCE", 60.0)
-    answers._loading._waits_until += 60.0
+    answers._follower._loading._waits_until += 60.0
     assert best() == "a new reply"
 
 

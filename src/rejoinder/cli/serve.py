@@ -95,7 +95,8 @@ def serve(
         model=named_model(),
         intents=intents,
         calibrated=minimum_confidence is not None,
-        reranker=None if ranker is None else partial(open_ranker, ranker),
+        ranker=ranker,
+        open_ranker=open_ranker,
         second=None if beside is None else Sources(index=beside, device=device, engine=engine),
     )
     settings: dict[str, Any] = {

@@ -61,6 +61,7 @@ def open_segments(
             if not store.is_changing(manifest):
                 raise
         time.sleep(_PAUSE)  # retry with the new manifest
+    store.read_manifest()  # which says so if the index was moved away while somebody changed it
     raise InputError(f"{store} kept changing while it was opened; try again")
 
 

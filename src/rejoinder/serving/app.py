@@ -399,7 +399,8 @@ class Api:
             try:
                 await asyncio.to_thread(self._worker.open)
             except InputError as error:  # nothing is wrong with the request
-                raise UnavailableError(str(error)) from None
+                hidden = await asyncio.to_thread(self.settings.sources.hide_places, str(error))
+                raise UnavailableError(hidden) from None
             self.facts = Latest(self._facts, await self._facts())
         return json_answer({"status": "reloaded"})
 

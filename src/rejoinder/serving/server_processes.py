@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.serving.addresses import begin_to_listen
+from rejoinder.serving.http.exchange import Receive, Scope, Send
 from rejoinder.serving.worker.process import ComputingProcess
 
 if TYPE_CHECKING:
@@ -72,9 +73,17 @@ def run_many(
         supervisor = Multiprocess(configure(application, workers=settings["workers"]), [listening])
         arguments = (reports, supervisor, announce, failures)
         threading.Thread(target=_read_reports, args=arguments, daemon=True).start()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, partial(_end_at_once, supervisor))
         supervisor.run()
     if failures:
         raise failures[0]
+
+
+def _end_at_once(supervisor: Multiprocess, *_: object) -> None:
+    """End the workers, also while they are replaced, when uvicorn takes no other signal."""
+    # by a thread: the one that the signal has interrupted may hold the event's lock
+    threading.Thread(target=supervisor.should_exit.set).start()
 
 
 def _read_reports(
@@ -83,7 +92,7 @@ def _read_reports(
     announce: Callable[[], None],
     failures: list[Exception],
 ) -> None:
-    """Announce the server when a process listens; end it if the first one cannot."""
+    """Announce the server when a process answers; end it if the first one cannot begin."""
     from rejoinder.serving.http.logs import logger
 
     first = reports.get()
@@ -100,21 +109,46 @@ def _read_reports(
 
 def _worker(
     settings: Mapping[str, Any], listening: socket.socket, reports: SimpleQueue[Exception | None]
-) -> FastAPI:
-    """Make the application of one of several processes, which reports that it listens."""
+) -> ReportedStart:
+    """Make the application of one of several processes, which reports that it answers."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
     computing = ComputingProcess(settings["sources"])
     try:
         computing.open()
+        application = _application(settings, computing)
         begin_to_listen(listening)
     except Exception as error:  # noqa: BLE001 (the process that started this one raises it)
         computing.close()
         reports.put(error)
         sys.exit(1)
-    reports.put(None)
-    return _application(settings, computing)
+    return ReportedStart(application, reports)
+
+
+class ReportedStart:
+    """ASGI application that reports, by None, that it has started and answers from now on."""
+
+    def __init__(
+        self, app: Callable[[Scope, Receive, Send], Any], reports: SimpleQueue[Exception | None]
+    ) -> None:
+        self._app = app
+        self._reports = reports
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand on what comes, and report the end of the start."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, self._reporting(send))
+        else:
+            await self._app(scope, receive, send)
+
+    def _reporting(self, send: Send) -> Send:
+        async def report(message: Scope) -> None:
+            await send(message)
+            if message["type"] == "lifespan.startup.complete":
+                self._reports.put(None)
+
+        return report
 
 
 def _application(settings: Mapping[str, Any], computing: Worker) -> FastAPI:

@@ -171,6 +171,9 @@ class Store(ABC):
     def is_same(self, other: Store) -> bool:
         """Return whether another store keeps the same index."""
 
+    def break_off(self) -> None:  # noqa: B027 (few stores have to)
+        """End all that waits for a database in this process: it raises UnreachableError."""
+
     @abstractmethod
     def log(self) -> LogDatabase:
         """Return the database in which the use of the index is logged."""

@@ -16,6 +16,8 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
 from rejoinder.serving.http.logs import logger
+from rejoinder.serving.worker.loading import Follower
+from rejoinder.serving.worker.stamps import Stamps
 
 SUGGESTED = 3
 
@@ -29,28 +31,34 @@ class Offer:
 
 
 class IndexSearcher:
-    """An index, in which one thread at a time finds replies, and which learns from their use."""
+    """An index, in which one thread at a time finds replies, and which learns from their use.
+
+    No search waits for the log, which may be in a database that hangs.
+    """
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self._log = FeedbackLog(index.store)
         self._recorder = Recorder(index, self._log)
-        self._lock = threading.Lock()
+        self._stamps = Stamps(index.store)
+        self._follower = Follower(index, self._stamps.latest())
+        self._searching = threading.Lock()
+        self._logging = threading.Lock()
 
     def find(self, messages: Conversation) -> list[Reply]:
         """Return the replies to suggest."""
-        with self._lock:
-            failure = self._index.try_refresh()
-            if failure is not None:  # built again with another model, say
-                fields = {"reason": str(failure)}
-                logger.warning("the earlier index goes on answering", extra={"fields": fields})
+        with self._searching:
+            stamp = self._stamps.latest()
+            if stamp != self._follower.stamp and not self._stamps.is_hanging:
+                self._follower.load(stamp)
             return self._index.search([messages], SUGGESTED, no_repeat=True)[0]
 
     def claim(self, event: str) -> bool:
         """Return whether an event is new, and let the log remember it for a day."""
         own = _ticket(event)
-        with self._lock:
+        with self._logging:
             try:
+                self._stamps.check()
                 if recall(self._log.database, own) is not None:
                     return False
                 with self._log.database.writing() as connection:
@@ -62,17 +70,20 @@ class IndexSearcher:
 
     def close(self) -> None:
         """Close the log, so that all of it is in its one file."""
-        with self._lock:
+        self._stamps.close()
+        with self._logging:
             self._log.database.close()
 
     def release(self, event: str) -> None:
         """Let the log forget an event, which may come again."""
-        with self._lock, contextlib.suppress(InputError, OSError):
+        with self._logging, contextlib.suppress(InputError, OSError):
+            self._stamps.check()
             forget(self._log.database, _ticket(event))
 
     def feedback(self, offer: Offer, text: str, person: str) -> None:
         """Record what an agent has sent after an offer."""
-        with self._lock:
+        with self._logging:
+            self._stamps.check()
             outcome = Outcome(
                 messages=offer.messages,
                 offered=[reply.position for reply in offer.replies],

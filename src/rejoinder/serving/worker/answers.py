@@ -36,7 +36,7 @@ from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.http.logs import logger
 from rejoinder.serving.worker.jobs import UnavailableError
-from rejoinder.serving.worker.loading import Loading
+from rejoinder.serving.worker.loading import Follower
 from rejoinder.serving.worker.reports import Reports, UsageReport
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.worker.stamps import Stamps
@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
 
-# seconds until an index that cannot be opened is tried again, or one that can is checked again
-RETRY = 1.0
+RETRY = 1.0  # seconds until the condition of an index is looked at again
 
 FIRST_CONVERSATIONS = (
     ("Hello!", "How are you?"),
@@ -123,10 +122,7 @@ class Answers:
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
     _is_outdated: bool = field(default=False, init=False)  # whether that is of earlier replies
     _stamps: Stamps = field(init=False)
-    _stamp: object = field(default=None, init=False)  # of the store when the index was opened
-    _loading: Loading | None = field(default=None, init=False)  # of the index as it is now
-    # when an index that could not be opened is tried again
-    _retry_at: float = field(default=0.0, init=False)
+    _follower: Follower = field(init=False)
     _condition: Condition = field(default=Condition(), init=False)
     _condition_until: float = field(default=0.0, init=False)  # when it is looked at again
     _reports: Reports = field(default_factory=Reports, init=False)
@@ -136,7 +132,7 @@ class Answers:
         self.shared = SharedAnswers(self.log)
         self._recorder = Recorder(self.index, self.log)
         self._stamps = Stamps(self.index.store)
-        self._stamp = self._stamps.latest()
+        self._follower = Follower(self.index, self._stamps.latest())
 
     def close(self) -> None:
         """Look at the indexes no more; what runs is finished."""
@@ -159,26 +155,17 @@ class Answers:
         """Load what this server, another worker or the command has changed."""
         if self.second is not None:
             self.second.refresh()
-        stamp = self._stamps.latest()
-        if stamp == self._stamp or time.monotonic() < self._retry_at:
-            return
-        loading = self._loading or Loading(self.index, stamp)
-        self._loading = loading
-        if not loading.is_done():
-            return
-        self._loading = None
-        failure = loading.failure()
-        if failure is not None:
-            self._retry_at = time.monotonic() + RETRY
-            fields = {"reason": str(failure)}
-            logger.warning(
-                "the index has changed and cannot be opened; the earlier one goes on answering",
-                extra={"fields": fields},
-            )
-            return
-        self._stamp = loading.stamp
-        self._calibrated = None
-        self._ahead = None
+        if self._has_changed() and self._follower.load(self._stamps.latest()):
+            self._calibrated = None
+            self._ahead = None
+
+    def _has_changed(self) -> bool:
+        """Return whether no search has seen the index as it is in a store that can be asked."""
+        return self._stamps.latest() != self._follower.stamp and not self._stamps.is_hanging
+
+    def check_store(self) -> None:
+        """Raise UnreachableError while the store of the index hangs."""
+        self._stamps.check()
 
     def replies(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
         """Encode all conversations together, and search once for questions with equal options."""
@@ -319,7 +306,7 @@ class Answers:
             raise
         except InputError:  # of a reply, perhaps, that another worker has added just now
             self._stamps.look()
-            if self._stamps.latest() == self._stamp:
+            if self._stamps.latest() == self._follower.stamp:
                 raise
             return Recorder(self.opened(), self.log).record(outcomes, tickets)
 
@@ -329,7 +316,7 @@ class Answers:
         It is opened once for each change that no search has seen yet.
         """
         stamp = self._stamps.latest()
-        if stamp == self._stamp:
+        if stamp == self._follower.stamp:
             return self._recorder
         ahead = self._ahead
         if ahead is None or ahead[0] != stamp:
@@ -405,7 +392,7 @@ class Answers:
 
         The latter where nothing has changed, or what has changed cannot be opened.
         """
-        if self._stamps.latest() != self._stamp:
+        if self._has_changed():
             with contextlib.suppress(UnavailableError):
                 return self.opened()
         return self.index
@@ -439,6 +426,7 @@ class Answers:
         """
         searches = self.index.manifest.approximate is None
         try:
+            self._stamps.check()
             self.index.store.check()
             self.log.database.check()
         except DeniedError:
@@ -487,11 +475,15 @@ def open_answers(sources: Sources) -> Answers:
     name = sources.model or store.read_manifest().model.locate(store)
     opened = open_encoder(name, engine=sources.engine, light=True, device=sources.device)
     encoder = opened.with_recent()
+    ranker = None
+    if sources.ranker is not None:
+        assert sources.open_ranker is not None
+        ranker = sources.open_ranker(sources.ranker)
     answers = Answers(
         sources,
         Index.open(store, encoder),
         encoder,
-        ranker=None if sources.reranker is None else sources.reranker(),
+        ranker=ranker,
         classifier=None if sources.intents is None else open_classifier(sources.intents),
     )
     try:

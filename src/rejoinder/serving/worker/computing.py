@@ -45,6 +45,8 @@ class Computing:
         """See `Worker`."""
         if lane is Lane.SEARCH:  # where no other search runs meanwhile
             self.answers.refresh()
+        elif lane is not Lane.INFO:
+            self.answers.check_store()
         results = self._dispatch(jobs)
         for result in results:
             # its traceback would hold on to files until garbage is collected

@@ -11,6 +11,7 @@ from rejoinder.retrieval.reader import IndexReader
 from rejoinder.serving.http.logs import logger
 
 PATIENCE = 5.0  # seconds for which searches wait; then they go on with the earlier replies
+RETRY = 1.0  # seconds until an index that cannot be opened is tried again
 
 
 class Loading:
@@ -45,3 +46,42 @@ class Loading:
             self._failure.set_result(self._index.try_refresh())
         except Exception as error:  # noqa: BLE001 (`failure` raises it)
             self._failure.set_exception(error)
+
+
+class Follower:
+    """Loads what others change in an open index, for the one thread that searches it.
+
+    Args:
+        index: as it was opened.
+        stamp: of its store then.
+    """
+
+    def __init__(self, index: IndexReader, stamp: Hashable) -> None:
+        self.stamp = stamp
+        self._index = index
+        self._loading: Loading | None = None
+        self._retry_at = 0.0
+
+    def load(self, stamp: Hashable) -> bool:
+        """Load the index, whose store has this `stamp` now; return whether it was loaded.
+
+        One that cannot be opened, or takes longer than `PATIENCE`, stays as it was.
+        """
+        if time.monotonic() < self._retry_at:
+            return False
+        loading = self._loading or Loading(self._index, stamp)
+        self._loading = loading
+        if not loading.is_done():
+            return False
+        self._loading = None
+        failure = loading.failure()
+        if failure is not None:
+            self._retry_at = time.monotonic() + RETRY
+            fields = {"reason": str(failure)}
+            logger.warning(
+                "the index has changed and cannot be opened; the earlier one goes on answering",
+                extra={"fields": fields},
+            )
+            return False
+        self.stamp = loading.stamp
+        return True

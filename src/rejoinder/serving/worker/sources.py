@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from rejoinder.encoders.engines import EngineName
@@ -22,7 +26,8 @@ class Sources:
     engine: EngineName = "auto"  # what with
     model: str | None = None  # where the index's model is now; None: where it was
     intents: Path | None = None
-    reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
+    ranker: str | None = None  # what may rank the best replies again, and what opens it
+    open_ranker: Callable[[str], Ranker] | None = None
     calibrated: bool = False  # refuse an index that is not
     second: Sources | None = None  # a second index, to compare with
 
@@ -32,6 +37,24 @@ class Sources:
         from rejoinder.stores.address import store_of
 
         return store_of(absolute_name(self.index))
+
+    def hide_places(self, text: str) -> str:
+        """Return an error's text without the places of index and models; it may read the store."""
+        for name in sorted(self._model_names(), key=len, reverse=True):
+            path = Path(os.path.abspath(name))  # noqa: PTH100 (links keep their names)
+            for place in (str(path), os.path.realpath(path)):
+                text = text.replace(place, path.name)
+        if self.second is not None:
+            text = self.second.hide_places(text)
+        return self.store.hide_place(text)
+
+    def _model_names(self) -> Iterator[str]:
+        for name in (self.model, self.intents, self.ranker):
+            if name is not None:
+                yield str(name)
+        with contextlib.suppress(InputError, OSError):  # the index is gone, too
+            record = self.store.read_manifest().model
+            yield from filter(None, (record.name, record.path))
 
 
 def absolute_name(index: str | Path | Store) -> str | Path | Store:

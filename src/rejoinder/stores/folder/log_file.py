@@ -271,7 +271,8 @@ def _make(path: Path, shown: Path) -> None:
             return
         for suffix in ("-wal", "-shm"):  # of a file that was moved away: SQLite would read them
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        with atomic_file(path) as part:
+        # SQLite gives the files beside it the same mode
+        with atomic_file(path, private=True) as part:
             connection = _connection(part, "rwc", TIMEOUT)
             with contextlib.closing(connection):
                 connection.execute("PRAGMA journal_mode = WAL")

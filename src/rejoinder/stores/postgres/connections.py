@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import socket
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ from rejoinder.stores.postgres.vectors import register_vectors
 if TYPE_CHECKING:
     import psycopg
 
-PATIENCE = 10  # seconds for a server to let a client in
+# seconds for a server to let a client in, which takes a slow one a second or two: a request waits
+# no longer for one that hangs
+PATIENCE = 5
 _SESSION = " ".join(
     f"-c {name}"
     for name in (
@@ -52,38 +55,72 @@ def pipelined(connection: psycopg.Connection[Any]) -> Iterator[None]:
         raise first
 
 
-class _Idle:
-    """Idle connections of this process to a database, each with the schema that it is set to."""
+class _Pool:
+    """Connections of this process to a database; idle ones have the schema that they are set to."""
 
     def __init__(self) -> None:
         self._connections: list[tuple[psycopg.Connection[Any], str]] = []
+        self._used: list[psycopg.Connection[Any]] = []
         self._process = os.getpid()
         self._lock = threading.Lock()
 
     def take(self, schema: str) -> tuple[psycopg.Connection[Any], str] | None:
-        """Return one and its schema, this schema's before others; None: there is none."""
+        """Return one to use and its schema, this schema's before others; None: there is none."""
         with self._lock:
             if self._process != os.getpid():  # those are the parent process's
                 self._connections = []
+                self._used = []
                 self._process = os.getpid()
             if not self._connections:
                 return None
             own = [at for at, (_, theirs) in enumerate(self._connections) if theirs == schema]
-            return self._connections.pop(own[-1] if own else -1)
+            pair = self._connections.pop(own[-1] if own else -1)
+            self._used.append(pair[0])
+            return pair
+
+    def use(self, connection: psycopg.Connection[Any]) -> None:
+        """Count a new one as used."""
+        with self._lock:
+            self._used.append(connection)
+
+    def drop(self, connection: psycopg.Connection[Any]) -> bool:
+        """Close one that was used; return whether `break_off` has not met it."""
+        with self._lock:  # `break_off` must not meet another socket of the same number
+            connection.close()
+            others = [other for other in self._used if other is not connection]
+            is_own = len(others) < len(self._used)
+            self._used = others
+        return is_own
 
     def put(self, connection: psycopg.Connection[Any], schema: str) -> None:
-        """Keep one, unless it is closed."""
-        if not connection.closed:
-            with self._lock:
+        """Keep one that was used, unless it is closed."""
+        with self._lock:
+            self._used = [other for other in self._used if other is not connection]
+            if not connection.closed:
                 self._connections.append((connection, schema))
+
+    def break_off(self) -> None:
+        """Shut the sockets of those that are used: whoever waits for an answer gets an error.
+
+        PostgreSQL may go on with a statement that it has got. What was not committed is undone.
+        """
+        from psycopg import Error
+
+        with self._lock:
+            for connection in self._used:
+                with contextlib.suppress(Error, OSError):  # it has just been closed
+                    own = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+                    with own:
+                        own.shutdown(socket.SHUT_RDWR)
+            self._used = []
 
     def close(self) -> None:
         """Close all."""
         while (pair := self.take("")) is not None:
-            pair[0].close()
+            self.drop(pair[0])
 
 
-_idle: dict[str, _Idle] = {}
+_pools: dict[str, _Pool] = {}
 
 
 class Connections:
@@ -91,7 +128,7 @@ class Connections:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._idle = _idle.setdefault(address.connection, _Idle())
+        self._pool = _pools.setdefault(address.connection, _Pool())
 
     def __reduce__(self) -> tuple[type[Connections], tuple[Address]]:
         return type(self), (self.address,)
@@ -105,10 +142,10 @@ class Connections:
                 yield connection
             except BaseException as error:
                 if not isinstance(error, InputError) or not _is_idle(connection):
-                    connection.close()
+                    self._pool.drop(connection)
                 raise
             finally:
-                self._idle.put(connection, self.address.schema)
+                self._pool.put(connection, self.address.schema)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
@@ -122,25 +159,30 @@ class Connections:
 
     def close(self) -> None:
         """Close what is idle; the next use connects again."""
-        self._idle.close()
+        self._pool.close()
+
+    def break_off(self) -> None:
+        """End all that waits for the database in this process."""
+        self._pool.break_off()
 
     def _reused(self) -> psycopg.Connection[Any] | None:
         """Return an idle connection that still works."""
         from psycopg import OperationalError
 
-        while (pair := self._idle.take(self.address.schema)) is not None:
+        while (pair := self._pool.take(self.address.schema)) is not None:
             connection, schema = pair
             if _has_been_told(connection):
-                connection.close()
+                self._pool.drop(connection)
                 continue
             try:
                 if schema != self.address.schema:
                     self._enter(connection)
                 if connection.adapters.types.get("vector") is None:  # they may have been made since
                     register_vectors(connection)
-            except OperationalError:  # the server was started again meanwhile
-                connection.close()
-                continue
+            except OperationalError:
+                if not self._pool.drop(connection):
+                    raise  # the next one would hang, too
+                continue  # the server was started again meanwhile
             return connection
         return None
 
@@ -164,11 +206,12 @@ class Connections:
             keepalives_interval=5,
             keepalives_count=3,
         )
+        self._pool.use(connection)
         try:
             self._enter(connection)
             register_vectors(connection)
         except BaseException:
-            connection.close()
+            self._pool.drop(connection)
             raise
         return connection
 

@@ -443,6 +443,10 @@ class PostgresStore(Store):
         else:
             self.sweep(parse_manifest(text, self, _MEND))
 
+    def break_off(self) -> None:
+        """End all that waits for the database in this process: it raises UnreachableError."""
+        self._connections.break_off()
+
     def log(self) -> PostgresLog:
         """Return the tables in which the use of the index is logged."""
         return PostgresLog(Connections(self.address))
