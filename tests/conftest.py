@@ -57,3 +57,14 @@ def _no_cache():
             "rejoinder.retrieval.encoding.background.cached_vectors", lambda _, compute: compute()
         )
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk():
+    """No test cuts the power, and a disk that is waited for thousands of times takes minutes.
+
+    Processes that a test starts do wait for it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # which refuses a file that is closed, too
+        yield

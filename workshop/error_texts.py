@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 GAP = "…"
@@ -165,13 +166,19 @@ class Source:
         if not isinstance(scope, FUNCTION):
             return found
         names = [each.arg for each in scope.args.args if each.arg != "self"]
+        for call in self._calls.get(scope.name, []):
+            for name, value in zip(names, call.args, strict=False):
+                found.setdefault(name, []).append(value)
+        return found
+
+    @cached_property
+    def _calls(self) -> dict[str, list[ast.Call]]:
+        """The calls of each name."""
+        found: dict[str, list[ast.Call]] = {}
         for node in itertools.chain(*map(ast.walk, self.trees.values())):
             if isinstance(node, ast.Call):
                 called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-                for name, value in (
-                    zip(names, node.args, strict=False) if called == scope.name else ()
-                ):
-                    found.setdefault(name, []).append(value)
+                found.setdefault(called, []).append(node)
         return found
 
 

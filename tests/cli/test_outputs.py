@@ -66,7 +66,7 @@ Run = Callable[[str, Path], tuple[int, str]]
 
 
 def make_place(folder):
-    small_model(folder / "MODEL")
+    small_model(folder / "MODEL", blocks=1, attention_spans=(3,))
     write_checkpoint(folder / "START")
     save(folder / "BERT", network("cross match"), tokenizer(), max_length=20, card="")
     write_data(folder / "examples")

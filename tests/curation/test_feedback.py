@@ -383,9 +383,9 @@ def test_a_setting_of_another_process_counts_at_once(log):
 
 
 def test_entries_are_acknowledged_even_if_another_writer_keeps_the_old_ones(log, monkeypatch):
+    monkeypatch.setattr(log_file, "TIMEOUT", 0.1)  # read when the file is opened
     log.append([entry(0)])
     monkeypatch.setattr(log, "_tidied_at", -1e9)
-    monkeypatch.setattr(log_file, "TIMEOUT", 0.1)
     tidy, other = log.tidy, sqlite3.connect(log.database.path, isolation_level=None)
 
     def tidy_beside_another():

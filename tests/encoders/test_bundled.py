@@ -1,5 +1,6 @@
 """Models with a name: found before the Hub, checked, brought by other packages too, and hidden by a folder."""
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -19,6 +20,7 @@ import pytest
 import rejoinder
 from rejoinder.encoders import bundled, persistence
 from rejoinder.encoders.export import folder as export
+from rejoinder.encoders.export import onnx
 from rejoinder.encoders.bundled import Weights
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
@@ -37,9 +39,41 @@ CONTEXTS = [["hello there", "how are you"], ["reply number 7"]]
 def small(tmp_path_factory):
     """A quantised folder."""
     place = tmp_path_factory.mktemp("small")
-    small_model(place / "full")
+    small_model(place / "full", blocks=1, attention_spans=(3,))
     export_quantized(place / "full", place / "small")
     return place / "small"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Folders of ONNX programs, by a digest of the network and the weights that they read."""
+    return {}, tmp_path_factory.mktemp("programs")
+
+
+@pytest.fixture
+def records_once(recorded, monkeypatch):
+    """Record the programs of a network once, which takes seconds, and copy those of an equal one."""
+    pytest.importorskip("onnxscript")
+    write = onnx._write_programs
+    folders, place = recorded
+
+    def write_programs(module, folder):
+        parameters = {name: value.numpy().tobytes() for name, value in module.state_dict().items()}
+        files = [(path.name, path.read_bytes()) for path in sorted(folder.glob("*.safetensors"))]
+        whole = repr((module, module.config, parameters, files))
+        digest = hashlib.sha256(whole.encode()).hexdigest()
+        if digest not in folders:
+            before = set(folder.iterdir())
+            write(module, folder)
+            folders[digest] = place / digest
+            folders[digest].mkdir()
+            for path in set(folder.iterdir()) - before:
+                shutil.copy(path, folders[digest])
+        else:
+            shutil.copytree(folders[digest], folder, dirs_exist_ok=True)
+
+    monkeypatch.setattr(onnx, "_write_programs", write_programs)
+    return folders
 
 
 @pytest.fixture
@@ -133,8 +167,8 @@ def test_a_broken_package_is_named(other, points, said):
         rejoinder.load("big")
 
 
+@pytest.mark.usefixtures("records_once")
 def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
-    pytest.importorskip("onnxscript")
     code = tmp_path / "bundled.py"
     empty = 'BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n        data_licence="MIT",\n    ),\n}\n'
     for given in (small, small.parent / "full"):
@@ -157,8 +191,8 @@ def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
         script.bundle(small, "tiny", tmp_path / "weights" / "tiny", code, linear_bits=8)
 
 
+@pytest.mark.usefixtures("records_once")
 def test_programs_of_a_joined_model_are_in_the_folders_of_its_parts(small, tmp_path):
-    pytest.importorskip("onnxscript")
     code = tmp_path / "bundled.py"
     code.write_text('BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n    ),\n}\n')
     parts = [rejoinder.load(small.parent / "full") for _ in range(2)]
@@ -174,8 +208,8 @@ def test_programs_of_a_joined_model_are_in_the_folders_of_its_parts(small, tmp_p
         assert model.fingerprint == describe(tmp_path / "tiny")["fingerprint"]
 
 
+@pytest.mark.usefixtures("records_once")
 def test_quantised_parts_of_a_joined_model_keep_their_bits(small, tmp_path):
-    pytest.importorskip("onnxscript")
     code = tmp_path / "bundled.py"
     code.write_text('BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n    ),\n}\n')
     export_quantized(small.parent / "full", tmp_path / "eight", linear_bits=8)

@@ -168,11 +168,11 @@ def test_programs_of_both_parts_give_the_same_vectors(parts, tmp_path):
         load(tmp_path / "programs")
 
 
-@pytest.mark.usefixtures("parts")
 def test_programs_read_weights_in_several_files(tmp_path, monkeypatch):
     pytest.importorskip("onnxscript")
     monkeypatch.setattr("rejoinder.encoders.persistence.LARGEST_FILE", "4KB")
-    for part in ("a", "b"):
+    for part, changes in (("a", {"history": 3}), ("b", {"output_size": 40})):
+        saved(tmp_path / part, blocks=1, attention_spans=(3,), **changes)
         export_quantized(tmp_path / part, tmp_path / f"{part}8", linear_bits=8)
         assert len([*(tmp_path / f"{part}8").glob("*.safetensors")]) > 2
     rounded = (rejoinder.load(tmp_path / f"{part}8", precision="fp32") for part in "ab")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import getpass
 import pkgutil
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -72,31 +74,44 @@ def files(tmp_path_factory):
 
 
 LOGS = {"desk": "index.feedback.db"}  # what a session writes beside its index
+WAITING = ("serve", "desk")
 
 
-@pytest.fixture
-def session(files, tmp_path):
-    """Run a session with an empty home and an empty folder for temporary files."""
-    (tmp_path / "home").mkdir()
-    (tmp_path / "tmp").mkdir()
-    return lambda name: traced.run(
-        ["-m", "tests.network.sessions", name], tmp_path / "home", files, tmp_path / "trace"
-    )
+def run(name, files, place):
+    """Run a session with an empty home, an empty folder for temporary files, and files of its own."""
+    for folder in ("home", "tmp"):
+        (place / folder).mkdir()
+    shutil.copytree(files, place / "files", symlinks=True)
+    program = ["-m", "tests.network.sessions", name]
+    return traced.run(program, place / "home", place / "files", place / "trace")
+
+
+@pytest.fixture(scope="module")
+def waiting(files, tmp_path_factory):
+    """Places and ends of the sessions that do little but wait, for which they do so side by side."""
+    places = {name: tmp_path_factory.mktemp(name) for name in LIBRARIES if name in WAITING}
+    with ThreadPoolExecutor(len(places)) as threads:
+        running = {name: threads.submit(run, name, files, place) for name, place in places.items()}
+        yield {name: (place, running[name]) for name, place in places.items()}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_nothing_leaves_the_machine(session, files, tmp_path, name):
+def test_nothing_leaves_the_machine(files, tmp_path, name, request):
     for library in LIBRARIES[name]:
         pytest.importorskip(library)
-    before = set(files.iterdir())
-    ended = session(name)
-    home, temporary = tmp_path / "home", tmp_path / "tmp"
-    caches = [tmp_path / cache for cache in CACHES]
+    if name in WAITING:
+        place, running = request.getfixturevalue("waiting")[name]
+        ended = running.result()
+    else:
+        place, ended = tmp_path, run(name, files, tmp_path)
+    home, temporary, own = place / "home", place / "tmp", place / "files"
+    caches = [place / cache for cache in CACHES]
     in_home = [path for path in home.rglob("*") if path.is_file()]
     left = {path for path in in_home if not any(map(path.is_relative_to, caches))}
-    left |= {*temporary.iterdir(), *files.iterdir()} - before - {*caches}
-    left -= {files / LOGS[name]} if name in LOGS else set()
-    outside = ended.written_outside(files, temporary, *caches)
+    before = {own / path.name for path in files.iterdir()}
+    left |= {*temporary.iterdir(), *own.iterdir()} - before - {*caches}
+    left -= {own / LOGS[name]} if name in LOGS else set()
+    outside = ended.written_outside(own, temporary, *caches)
     assert (ended.code, ended.beyond, outside, left) == (0, {}, {}, set()), ended.err
 
 
@@ -128,8 +143,8 @@ def names(command, before=()):
             yield " ".join((*before, name))
 
 
-def test_attempts_are_seen(session, tmp_path):
-    ended = session("attempts")
+def test_attempts_are_seen(files, tmp_path):
+    ended = run("attempts", files, tmp_path)
     assert ended.code == 0, ended.err
     assert ended.beyond.pop("datagram") == {"192.0.2.1:9"}
     assert ended.beyond.pop("connection") == {"2001:db8::1:443"}
