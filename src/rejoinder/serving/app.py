@@ -24,14 +24,7 @@ from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import requests, responses
 from rejoinder.serving.background import Background
 from rejoinder.serving.bodies import json_route, on_http_error, on_validation_error, query_route
-from rejoinder.serving.changes import (
-    FAILURES,
-    ChangeFacts,
-    Changes,
-    ChangesResponse,
-    Imported,
-    RecordedResponse,
-)
+from rejoinder.serving.changes import FAILURES, Changes
 from rejoinder.serving.error_schema import describe_errors
 from rejoinder.serving.guard import MOST_TOGETHER, NO_KEYS, Guard, Keys
 from rejoinder.serving.http.errors import error_answer
@@ -134,10 +127,10 @@ def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
         ("POST", "/v1/candidates", api.changes.add, responses.Added),
         ("DELETE", "/v1/candidates/{position}", api.changes.delete, responses.DeletedResponse),
         ("POST", "/v1/examples", api.changes.add_examples, responses.Taught),
-        ("POST", "/v1/import", api.changes.import_file, Imported),
-        ("GET", "/v1/edits", api.changes.changes, ChangesResponse),
-        ("POST", "/v1/edits", api.changes.edit, ChangeFacts),
-        ("POST", "/v1/feedback", api.changes.feedback, RecordedResponse),
+        ("POST", "/v1/import", api.changes.import_file, responses.Imported),
+        ("GET", "/v1/edits", api.changes.changes, responses.ChangesResponse),
+        ("POST", "/v1/edits", api.changes.edit, responses.ChangeFacts),
+        ("POST", "/v1/feedback", api.changes.feedback, responses.RecordedResponse),
         ("GET", "/v1/models", api.models, responses.ModelsResponse),
         ("GET", "/v1/models/{name:path}", api.one_model, responses.ModelFacts),
         ("GET", "/v1/about", api.about, responses.About),

@@ -1,4 +1,4 @@
-"""Endpoints that change the index or write to its log, and the types of their requests."""
+"""Endpoints that change the index or write to its log."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Any
 
-from annotated_types import Ge, Lt
-from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel
 
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora.schema import Candidate
@@ -24,22 +22,12 @@ from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import BusyError, InputError, NotFoundError
 from rejoinder.serving import edits, requests
 from rejoinder.serving.background import Background
+from rejoinder.serving.change_requests import EditRequest, FeedbackRequest, ImportRequest
 from rejoinder.serving.files import FileReader
 from rejoinder.serving.http.errors import error_answer
 from rejoinder.serving.http.exchange import CURRENT
 from rejoinder.serving.http.logs import logger
 from rejoinder.serving.recent_answers import RecentAnswers
-from rejoinder.serving.requests import (
-    EXAMPLES,
-    NUMBER,
-    BodyName,
-    BodyText,
-    ConversationBody,
-    Label,
-    Position,
-    Request,
-    example,
-)
 from rejoinder.serving.responses import json_answer
 from rejoinder.serving.sharing import Sharing
 from rejoinder.serving.worker.batcher import Batcher
@@ -54,121 +42,6 @@ from rejoinder.serving.worker.jobs import (
 )
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.store import DeniedError, Store
-
-ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | BodyName
-"""A position, or the field id of a reply's payload as a text."""
-
-
-class FeedbackRequest(Request):
-    """The outcome of the offered replies. Without chosen and text none was taken."""
-
-    model_config = example(
-        {"messages": ["Where is my order?"], "offered": [3, 17, 4], "chosen": 17, "source": "anna"}
-    )
-    most_bytes: ClassVar[int] = 64 << 10
-    answer: BodyName | None = None
-    """That of /v1/replies, in place of messages and offered."""
-    messages: ConversationBody | None = None
-    """The conversation, as in /v1/replies."""
-    offered: Annotated[list[ReplyName], Field(max_length=1000, default_factory=list)]
-    """The replies shown, in order: their positions, or the field id of their payloads as texts."""
-    chosen: ReplyName | None = None
-    """The reply that was taken."""
-    text: BodyText | None = None
-    """Text sent instead. A reply of the index, filled in or mistyped, counts as taken."""
-    source: BodyName | None = None
-    """Whose feedback it is, so that nobody's counts too much; a digest of it is kept."""
-
-
-class RecordedResponse(BaseModel):
-    """An entry of the log: its number, and the position of the reply that counts as taken."""
-
-    id: int
-    chosen: int | None
-
-
-class ReplacementRequest(Request):
-    """New contents of a reply; omitted fields stay."""
-
-    position: Position
-    text: BodyText = ""
-    title: Label = ""
-    payload: Annotated[dict[BodyName, JsonValue], Field(max_length=100, default_factory=dict)]
-    examples: Annotated[list[BodyText | ConversationBody], Field(max_length=EXAMPLES)] | None = None
-    """All that it is to have."""
-
-
-class Merge(Request):
-    """A reply, and another one whose examples it takes over and which is retired."""
-
-    position: Position
-    other: Position
-
-
-class Move(Request):
-    """An example of a reply that is to be another one's."""
-
-    example: BodyText | ConversationBody
-    position: Position
-    to: Position
-
-
-class EditRequest(Request):
-    """One of: a reply replaced, two merged, an example moved, a change undone."""
-
-    model_config = example(
-        {"replace": {"position": 3, "text": "We open at ten.", "title": "hours"}}
-    )
-    replace: ReplacementRequest | None = None
-    merge: Merge | None = None
-    move: Move | None = None
-    undo: Annotated[Position, NUMBER] | None = None
-    """The number of a change."""
-
-    @model_validator(mode="after")
-    def _one(self) -> EditRequest:
-        names = [name for name in self.model_fields_set if getattr(self, name) is not None]
-        if len(names) != 1 or len(self.model_fields_set) != 1:
-            raise PydanticCustomError("one_edit", "give one of replace, merge, move and undo")
-        return self
-
-
-class ImportRequest(Request):
-    """A file of replies, in any form that `rejoinder index build` reads."""
-
-    model_config = example(
-        {"name": "faq.csv", "content": "cXVlc3Rpb24sYW5zd2VyCldoZW4/LEF0IG5pbmUuCg=="}
-    )
-    most_bytes: ClassVar[int] = 8 << 20
-    name: BodyName
-    """Its name, of which the ending counts."""
-    content: Annotated[str, StringConstraints(max_length=8 << 20)]
-    """Its bytes in base64."""
-
-
-class ChangeFacts(BaseModel):
-    """A change of some replies: each with its position, before and after; null: there is none."""
-
-    change: int
-    time: float
-    kind: str
-    undone: bool
-    replies: list[dict[str, Any]]
-
-
-class ChangesResponse(BaseModel):
-    """The latest changes, newest first."""
-
-    changes: list[ChangeFacts]
-
-
-class Imported(BaseModel):
-    """Positions of what was added, how many replies the index had, how the file was understood."""
-
-    positions: list[int]
-    known: int
-    notes: list[str]
-
 
 LEARNING_PAUSE = 2.0  # seconds at least, in which feedback gathers
 TIDYING_PAUSE = 3600.0  # seconds between two deletions of old entries

@@ -172,6 +172,37 @@ class DeletedResponse(BaseModel):
     deleted: int
 
 
+class RecordedResponse(BaseModel):
+    """An entry of the log: its number, and the position of the reply that counts as taken."""
+
+    id: int
+    chosen: int | None
+
+
+class ChangeFacts(BaseModel):
+    """A change of some replies: each with its position, before and after; null: there is none."""
+
+    change: int
+    time: float
+    kind: str
+    undone: bool
+    replies: list[dict[str, Any]]
+
+
+class ChangesResponse(BaseModel):
+    """The latest changes, newest first."""
+
+    changes: list[ChangeFacts]
+
+
+class Imported(BaseModel):
+    """Positions of what was added, how many replies the index had, how the file was understood."""
+
+    positions: list[int]
+    known: int
+    notes: list[str]
+
+
 class CandidateItem(BaseModel):
     """A candidate of the index."""
 
