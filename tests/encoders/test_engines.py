@@ -13,7 +13,7 @@ from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.files import signed
 from rejoinder.retrieval.index import Index
-from rejoinder.serving.worker.answers import open_answers
+from rejoinder.serving.worker.opening import open_answers
 from rejoinder.serving.worker.sources import Sources
 
 pytest.importorskip("onnxruntime")

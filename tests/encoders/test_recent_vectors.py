@@ -9,8 +9,8 @@ import rejoinder
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.vector_cache import RecentVectors
 from rejoinder.encoders.sentence import SentenceEncoder
-from rejoinder.serving.worker import answers
-from rejoinder.serving.worker.answers import Question, open_answers
+from rejoinder.serving.worker import opening
+from rejoinder.serving.worker.answers import Question
 from rejoinder.serving.worker.sources import Sources
 from tests.encoders import tiny_transformer
 
@@ -108,7 +108,7 @@ def test_threads_find_whole_vectors_of_their_own_texts():
 def server(tmp_path):
     encoder = bi_encoder(tmp_path / "m")
     rejoinder.Index.build(encoder, ["they sleep all day", "in sun", "thanks"], tmp_path / "index")
-    opened = open_answers(Sources(index=tmp_path / "index"))
+    opened = opening.open_answers(Sources(index=tmp_path / "index"))
     yield opened
     opened.close()
 
@@ -121,7 +121,7 @@ def test_a_server_reads_only_the_new_messages_of_a_chat(server, monkeypatch):
     [answer] = server.replies([Question(CHAT)])
     assert read
     assert not set(read) & set(CHAT[:3])
-    plain = answers.open_encoder(str(server.encoder.name))
+    plain = opening.open_encoder(str(server.encoder.name))
     [expected] = rejoinder.Index.open(server.index.store, plain).search([CHAT])
     assert [reply["text"] for reply in answer["replies"]] == [reply.text for reply in expected]
 
@@ -131,7 +131,8 @@ def test_a_server_has_made_what_typos_and_closings_need_before_its_first_request
         pytest.fail("made while a request waits")
 
     monkeypatch.setattr("rejoinder.retrieval.closings._measure", fail)
-    monkeypatch.setattr("rejoinder.text.words.spelling.WordList", fail)
+    for module in ("english", "own_words"):
+        monkeypatch.setattr(f"rejoinder.text.words.{module}.WordList", fail)
     typo, closing = server.replies([Question(["they slepe"]), Question(["it is fixed now, thanks"])])
     assert typo["notes"]["corrected"]
     assert closing["replies"]

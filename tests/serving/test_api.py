@@ -284,7 +284,7 @@ def test_what_others_change_is_seen_and_a_new_model_after_a_reload(client, sourc
     Index.build(other, ["other"], sources.index, overwrite=True)
     until(lambda: found() and "cannot be opened" in caplog.text)
     assert found() == ["from outside"]
-    monkeypatch.setattr("rejoinder.serving.worker.answers.open_encoder", lambda _name, **_: other)
+    monkeypatch.setattr("rejoinder.serving.worker.opening.open_encoder", lambda _name, **_: other)
     assert server.post("/admin/reload").json() == {"status": "reloaded"}
     assert found() == ["other"]
 
@@ -308,7 +308,7 @@ def test_a_reload_that_misses_a_model_says_so_without_its_place(sources, answers
         "ranker": {"ranker": str(place), "open_ranker": open_ranker},
     }[missing]
     if missing in ("intents", "ranker"):
-        monkeypatch.setattr("rejoinder.serving.worker.answers.open_encoder", lambda *_, **__: HashEncoder())
+        monkeypatch.setattr("rejoinder.serving.worker.opening.open_encoder", lambda *_, **__: HashEncoder())
     store = sources.store
     with store.lock():
         manifest = store.read_manifest()
@@ -336,7 +336,7 @@ def until(holds):
 def test_a_reload_drops_no_request(answers, monkeypatch, way):
     """The old index and model answer until the new ones are open."""
     new, opened = HashEncoder("new", name="new"), threading.Event()
-    monkeypatch.setattr("rejoinder.serving.worker.answers.open_encoder", lambda _name, **_: opened.wait(10) and new)
+    monkeypatch.setattr("rejoinder.serving.worker.opening.open_encoder", lambda _name, **_: opened.wait(10) and new)
 
     async def run():
         async with running(answers) as (client, api):

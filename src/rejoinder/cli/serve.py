@@ -241,7 +241,7 @@ def mcp(
     opened = open_index(index, light=True)
     classifier = None
     if intents is not None:
-        from rejoinder.serving.worker.answers import open_classifier
+        from rejoinder.serving.worker.opening import open_classifier
 
         classifier = open_classifier(intents)
     server = make_server(opened, classifier)

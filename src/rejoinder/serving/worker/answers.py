@@ -22,8 +22,6 @@ from rejoinder.curation.outcomes import Outcome, Recorded, Recorder
 from rejoinder.curation.shared_answers import SharedAnswers
 from rejoinder.curation.tickets import Ticket
 from rejoinder.encoders.conversation import TruncationCounter
-from rejoinder.encoders.onnx import MANIFEST as ONNX
-from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import BusyError, InputError
@@ -51,13 +49,6 @@ if TYPE_CHECKING:
     from rejoinder.intents.onnx import OnnxIntents
 
 RETRY = 1.0  # seconds until the condition of an index is looked at again
-
-FIRST_CONVERSATIONS = (
-    ("Hello!", "How are you?"),
-    ("I forgto my pasword",),
-    ("Found it, thank you!",),
-)
-"""What a server answers before it takes requests: much is made once, for typos and closings too."""
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -467,46 +458,6 @@ class Answers:
         """Open the index as it is on the disk."""
         with _told_as_unavailable(InputError, OSError):
             return Index.open(self.index.store, self.encoder, verify=False, like=self.index)
-
-
-def open_answers(sources: Sources) -> Answers:
-    """Open all of it, and compute once, since the first computation is slow."""
-    store = sources.store
-    name = sources.model or store.read_manifest().model.locate(store)
-    opened = open_encoder(name, engine=sources.engine, light=True, device=sources.device)
-    encoder = opened.with_recent()
-    ranker = None
-    if sources.ranker is not None:
-        assert sources.open_ranker is not None
-        ranker = sources.open_ranker(sources.ranker)
-    answers = Answers(
-        sources,
-        Index.open(store, encoder),
-        encoder,
-        ranker=ranker,
-        classifier=None if sources.intents is None else open_classifier(sources.intents),
-    )
-    try:
-        answers.index.search(FIRST_CONVERSATIONS, 1)
-        if sources.calibrated:
-            answers.calibrated()
-        encoder.encode_responses(["Hello!"])
-        answers.second = None if sources.second is None else open_answers(sources.second)
-    except BaseException:
-        answers.close()
-        raise
-    return answers
-
-
-def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
-    """Open a classifier, or its ONNX folder, which needs no PyTorch."""
-    if (folder / ONNX).is_file():
-        from rejoinder.intents.onnx import OnnxIntents
-
-        return OnnxIntents(folder)
-    from rejoinder.intents.folder import load_classifier
-
-    return load_classifier(folder)
 
 
 @contextlib.contextmanager

@@ -9,8 +9,9 @@ from typing import Any
 
 from rejoinder.errors import BusyError
 from rejoinder.serving.http.logs import places
-from rejoinder.serving.worker.answers import Answers, open_answers
+from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.jobs import Job, Lane, UnavailableError, Work
+from rejoinder.serving.worker.opening import open_answers
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.log.database import LogError
 
