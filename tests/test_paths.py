@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import json
+import logging
 import re
 import sys
 import threading
@@ -170,8 +171,12 @@ def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(
         async with app.state.api.lifespan(app), client:
             body = {"messages": ["Hello!", "When do you open?"], "k": 1, "no_repeat": True}
             await asyncio.sleep(0.2)  # what runs beside the requests has begun
-            with traced("serving/", *SEARCH) as calls:
-                answer = await client.post("/v1/replies", json=body)
+            logging.disable()  # a test before may have chosen a form of lines
+            try:
+                with traced("serving/", *SEARCH) as calls:
+                    answer = await client.post("/v1/replies", json=body)
+            finally:
+                logging.disable(logging.NOTSET)
         assert answer.json()["replies"][0]["text"] == "We open at nine."
         return calls
 

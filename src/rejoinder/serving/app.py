@@ -393,7 +393,7 @@ class Api:
                 await asyncio.to_thread(self._worker.open)
             except InputError as error:  # nothing is wrong with the request
                 hidden = await asyncio.to_thread(self.settings.sources.hide_places, str(error))
-                raise UnavailableError(hidden) from None
+                raise UnavailableError(f"the earlier ones go on answering: {hidden}") from None
             self.facts = Latest(self._facts, await self._facts())
         return json_answer({"status": "reloaded"})
 
