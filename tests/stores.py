@@ -84,6 +84,8 @@ def _chosen_store(request):
         pytest.skip(f"looks at the file of {log.shown}")
 
     with pytest.MonkeyPatch.context() as patch:
+        if place.startswith("http"):
+            patch.setenv(collections.SERVER, place)
         patch.setattr(address, "FolderStore", store_at)
         patch.setattr(IndexReader, "folder", property(no_folder))
         patch.setattr(PostgresLog, "path", property(no_file), raising=False)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pickle
 import sys
 import tracemalloc
 
@@ -11,9 +12,13 @@ import pytest
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.address import store_of
+from rejoinder.stores.folder.store import MILVUS
 from rejoinder.stores.manifest import Manifest
+from rejoinder.stores.milvus import collections
+from rejoinder.stores.milvus.store import MilvusStore
 from rejoinder.stores.models import ModelRecord
 from rejoinder.stores.runs import are_in, join_runs, read_runs, write_runs
+from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
 
 
@@ -155,3 +160,61 @@ def test_a_file_of_replies_in_place_of_its_index_is_an_error_that_builds_one(tmp
     replies.write_text("answer,question\nAt nine.,When?\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"faq\.csv is a file, not an index; `rejoinder index build"):
         store_of(replies).read_manifest()
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Return the addresses of the Milvus servers that are connected to; none is there."""
+    addresses = []
+
+    def connect(_folder, address):
+        addresses.append(address)
+        raise UnreachableError("no server")
+
+    monkeypatch.setattr(collections, "connect", connect)
+    monkeypatch.delenv(collections.SERVER, raising=False)
+    return addresses
+
+
+def name_server(folder, address, prefix="rejoinder_0123456789abcdef"):
+    (folder / MILVUS).write_text(json.dumps({"address": address, "prefix": prefix}))
+
+
+@pytest.mark.folder
+@pytest.mark.parametrize("address", ["http://example.com:19530", "/tmp/elsewhere.db", ""])
+def test_a_folder_does_not_choose_the_milvus_server_that_gets_token_and_replies(folder, address, asked, monkeypatch):
+    name_server(folder, address)
+    with pytest.raises(InputError, match="set MILVUS_URI to that address if you trust the server"):
+        Index.open(folder, HashEncoder())
+    with pytest.raises(InputError, match="set MILVUS_URI to that address"):
+        Index.build(HashEncoder(), ["ours"], folder, overwrite=True)
+    monkeypatch.setenv(collections.SERVER, "http://ours:19530")
+    with pytest.raises(InputError, match="set MILVUS_URI to that address"):
+        Index.open(folder, HashEncoder())
+    assert not asked
+
+
+@pytest.mark.folder
+def test_a_milvus_server_that_the_user_has_named_is_asked(folder, asked, monkeypatch):
+    ours = "http://ours:19530"
+    name_server(folder, ours)
+    named = MilvusStore(folder, ours)
+    for store in (named, pickle.loads(pickle.dumps(named))):
+        with pytest.raises(UnreachableError):
+            Index.open(store, HashEncoder())
+    monkeypatch.setenv(collections.SERVER, ours)
+    with pytest.raises(UnreachableError):
+        Index.open(folder, HashEncoder())
+    assert asked == [ours] * 3
+
+
+@pytest.mark.folder
+@pytest.mark.parametrize("prefix", ["", "rejoinder_", "customers", "rejoinder_0123456789abcdef_"])
+def test_collections_of_others_are_not_an_indexs(folder, prefix, asked):
+    name_server(folder, "milvus", prefix)
+    with pytest.raises(InputError, match=r"milvus\.json is damaged \(its prefix is not ours\)"):
+        Index.open(folder, HashEncoder())
+    (folder / MILVUS).write_text("[]")
+    with pytest.raises(InputError, match=r"milvus\.json is damaged"):
+        Index.open(folder, HashEncoder())
+    assert not asked

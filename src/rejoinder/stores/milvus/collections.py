@@ -1,4 +1,8 @@
-"""The collections of an index: on a server, or in a file of the index's folder."""
+"""The collections of an index: on a server, or in a file of the index's folder.
+
+A folder names its server, and may come from a stranger: only a server that the user has named is
+asked, and gets the token.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +17,37 @@ from typing import Any
 import msgspec
 
 from rejoinder.errors import BusyError, InputError, MissingExtraError
+from rejoinder.patterns import match_pattern
 from rejoinder.stores.folder.store import MILVUS
 from rejoinder.stores.store import UnreachableError
 
+SERVER = "MILVUS_URI"  # in the environment, as Milvus' own tools have it
 EMBEDDED = "milvus"  # in place of an address: the database is a file in the index's folder
 DATABASE = "replies.db"  # of milvus-lite
 PATIENCE = 10.0  # seconds for a server to answer
 MOST_AT_ONCE = 16_384  # rows that Milvus gives
 GRAPH = {"index_type": "HNSW", "params": {"M": 32, "efConstruction": 40}}  # as in `ann`
 FLAT = {"index_type": "FLAT"}
+_PREFIX = match_pattern(r"rejoinder_[0-9a-f]{16}")
+
+
+class _Place(msgspec.Struct):
+    """What a folder says of its collections."""
+
+    address: str
+    prefix: str
 
 
 class Collections:
-    """The collections of the index in a folder, whose names have a prefix of their own."""
+    """The collections of the index in a folder, whose names have a prefix of their own.
 
-    def __init__(self, folder: Path, address: str) -> None:
+    `address` is what the user has named, if anything; the folder may name it, too.
+    """
+
+    def __init__(self, folder: Path, address: str | None) -> None:
         self.folder = folder
-        self.address = address
+        self.asked = address
+        self.address = address or EMBEDDED
         self.prefix = f"rejoinder_{secrets.token_hex(8)}"
         self._client: Any = None
 
@@ -77,19 +95,36 @@ class Collections:
 
     def to_json(self) -> bytes:
         """Return what the folder says of them."""
-        return msgspec.json.encode({"address": self.address, "prefix": self.prefix})
+        return msgspec.json.encode(_Place(self.address, self.prefix))
 
     def follow(self) -> None:
-        """Take over which collections the folder names, on which server."""
+        """Take over which collections the folder names, on which server.
+
+        Raises:
+            InputError: the user has named another server, or none.
+        """
+        place = self._read_place()
+        if place.address not in (EMBEDDED, self.asked, os.environ.get(SERVER)):
+            raise InputError(
+                f"{self.folder} says that its replies are on the Milvus server {place.address}; set"
+                f" {SERVER} to that address if you trust the server: it gets MILVUS_TOKEN"
+            )
+        if place.prefix != self.prefix:
+            self.address = place.address
+            self.prefix = place.prefix
+            self._client = None  # of a file that is gone
+
+    def _read_place(self) -> _Place:
+        path = self.folder / MILVUS
         try:
-            content = (self.folder / MILVUS).read_bytes()
+            place = msgspec.json.decode(path.read_bytes(), type=_Place)
         except FileNotFoundError:
             raise InputError(f"{self.folder} is no longer in Milvus; open it again") from None
-        known = msgspec.json.decode(content, type=dict[str, str])
-        if known["prefix"] != self.prefix:
-            self.address = known["address"]
-            self.prefix = known["prefix"]
-            self._client = None  # of a file that is gone
+        except msgspec.MsgspecError as error:
+            raise InputError(f"{path} is damaged ({error}); copy the folder again") from None
+        if not _PREFIX.fullmatch(place.prefix):  # others' collections may begin with it
+            raise InputError(f"{path} is damaged (its prefix is not ours); copy the folder again")
+        return place
 
     def drop(self) -> None:
         """Remove all collections of a server."""

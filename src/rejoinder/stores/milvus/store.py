@@ -7,7 +7,7 @@ transactions and needs none here: what no manifest names is swept away.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rejoinder.arrays import FloatArray
@@ -18,7 +18,7 @@ from rejoinder.stores.database.candidates import check_method, measured, unmeasu
 from rejoinder.stores.folder.store import FOLDER, MILVUS, FolderStore
 from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method
 from rejoinder.stores.milvus.candidates import MilvusCandidates
-from rejoinder.stores.milvus.collections import EMBEDDED, GRAPH, Collections
+from rejoinder.stores.milvus.collections import GRAPH, Collections
 from rejoinder.stores.milvus.segments import Collected
 from rejoinder.stores.milvus.writer import CollectionWriter
 from rejoinder.stores.names import free_name
@@ -33,17 +33,17 @@ class MilvusStore(FolderStore):
         folder: of the index.
         address: of a server, as http://HOST:19530 (MILVUS_TOKEN in the environment: its token);
             `EMBEDDED`: a file in the folder, which one process at a time can open. None: as the
-            folder says.
+            folder says, whose server MILVUS_URI in the environment names, too.
     """
 
     def __init__(self, folder: str | Path, address: str | None = None) -> None:
         super().__init__(folder)
-        self.collections = Collections(self.folder, address or EMBEDDED)
+        self.collections = Collections(self.folder, address)
         if address is None:
             self.collections.follow()
 
-    def __reduce__(self) -> tuple[type[MilvusStore], tuple[Path]]:
-        return type(self), (self.folder,)
+    def __reduce__(self) -> tuple[Callable[..., MilvusStore], tuple[Path, str | None]]:
+        return _reopened, (self.folder, self.collections.asked)
 
     def read_manifest(self) -> Manifest:
         """See `FolderStore.read_manifest`; an index that was built again has other collections."""
@@ -103,7 +103,8 @@ class MilvusStore(FolderStore):
     def create(self, *, overwrite: bool) -> Iterator[MilvusStore]:
         """Yield an empty store, which takes this one's place at the end."""
         self.check_free(overwrite=overwrite)
-        old = MilvusStore(self.folder) if (self.folder / MILVUS).is_file() else None
+        is_in_milvus = (self.folder / MILVUS).is_file()
+        old = _reopened(self.folder, self.collections.asked) if is_in_milvus else None
         with atomic_folder(self.folder, FOLDER, overwrite=overwrite) as part:
             new = MilvusStore(part, self.collections.address)
             new.write_file(MILVUS, new.collections.to_json())
@@ -145,3 +146,10 @@ class MilvusStore(FolderStore):
     def open_candidates(self, record: ApproximateRecord) -> MilvusCandidates:  # type: ignore[override]  # both are a `CandidateSearch`
         """Open the graphs of the database."""
         return MilvusCandidates(self.collections, record)
+
+
+def _reopened(folder: Path, address: str | None) -> MilvusStore:
+    """Return the store of an index in a folder, in another process."""
+    store = MilvusStore(folder, address)
+    store.collections.follow()
+    return store
