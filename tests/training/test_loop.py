@@ -384,14 +384,16 @@ def test_a_machine_of_half_the_speed_has_the_rates_of_the_clock_and_the_steps_ca
         rates[steps] = [
             line["learning_rate"] for line in read_metrics(run / "metrics.jsonl") if "loss" in line
         ]
-        assert (
-            f"only: {steps} steps in this time; on any machine: --set stage.0.steps={steps}"
-            in shown.notes
-        )
+        again = f"--set stage.0.steps={steps} --set stage.0.schedule.warm_up_steps={-(-steps // 10)}"
+        assert f"only: {steps} steps in this time; on any machine: {again}" in shown.notes
     fast, slow = sorted(rates, reverse=True)
     assert (fast, slow) == (24, 12)
     assert rates[slow][3:] == pytest.approx(rates[fast][6::2])
     assert max(rates[slow]) > 0.0095
+    settings = {"stage.0.steps": fast, "stage.0.schedule.warm_up_steps": -(-fast // 10)}
+    train(one, tmp_path / "again", settings=settings)
+    repeated = [line["learning_rate"] for line in read_metrics(tmp_path / "again" / "metrics.jsonl") if "loss" in line]
+    assert repeated == pytest.approx(rates[fast], abs=0.003)
 
 
 def test_the_loss_that_is_shown_is_the_one_that_is_validated(tmp_path, data):

@@ -248,6 +248,19 @@ def test_with_a_budget_in_seconds_a_slow_machine_warms_up_for_a_tenth_of_it(step
     assert learning_rate(schedule, 1.0, steps, 1.0, in_seconds=True) == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("steps", [3, 21, 63, 400, 5000])
+def test_a_root_that_follows_the_clock_falls_from_where_the_warm_up_ended(steps):
+    schedule = InverseSqrt(warm_up_steps=200)
+    rates = [
+        learning_rate(schedule, 1.0, step, step / steps, in_seconds=True) for step in range(steps)
+    ]
+    peak = min(200, -(-steps // 10))
+    assert max(rates) <= 1.0 + 1e-9
+    assert rates.index(max(rates)) == pytest.approx(peak, abs=1)
+    assert rates[-1] == pytest.approx(math.sqrt(min(200, steps / 10) / steps), abs=0.08)
+    assert rates[peak + 1 :] == sorted(rates[peak + 1 :], reverse=True)
+
+
 def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays():
     paper, last = Scale(steps=10_000), math.sqrt(512)
     found = [annealed_scale(paper, 512, step, 0.0) for step in (0, 5_000, 10_000, 900_000)]

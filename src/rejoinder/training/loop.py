@@ -427,9 +427,10 @@ class Trainer:
         """Write the last metrics, validate, and write a checkpoint that begins the next stage."""
         state = self.state
         if self.parts.budgets[state.stage].in_seconds:
+            steps = state.stage_step
+            settings = optimization.repeating_settings(state.stage, stage, steps)
             self.display.note(
-                f"{stage.name}: {state.stage_step:,} steps in this time;"
-                f" on any machine: --set stage.{state.stage}.steps={state.stage_step}"
+                f"{stage.name}: {steps:,} steps in this time; on any machine: {settings}"
             )
         if state.summed:
             self._wait()

@@ -414,6 +414,18 @@ def stage_budget(stage: Stage, batches_per_epoch: int) -> Budget:
     return Budget(stage.steps, in_seconds=False)
 
 
+def repeating_settings(number: int, stage: Stage, steps: int) -> str:
+    """Return the options that repeat a stage of minutes, which had so many steps.
+
+    Where the clock ended its warm-up, they say so in steps, too.
+    """
+    options = f"--set stage.{number}.steps={steps}"
+    warm_up = math.ceil(WARM_UP_SHARE * steps)
+    if warm_up >= stage.schedule.warm_up_steps:
+        return options
+    return f"{options} --set stage.{number}.schedule.warm_up_steps={warm_up}"
+
+
 def warm_up_note(stage: Stage, budget: Budget) -> str:
     """Return what is to be said of a stage that ends within its warm-up; empty: nothing."""
     steps = stage.schedule.warm_up_steps
@@ -458,5 +470,7 @@ def learning_rate(
         case Plateau():
             factor = schedule.factor**drops
         case InverseSqrt():
-            factor = math.sqrt(schedule.warm_up_steps / (step + 1))
+            # The steps of a warm-up that the clock has ended are estimated as well.
+            taken = longest / share * (step + 1) if share >= longest else math.inf
+            factor = math.sqrt(min(schedule.warm_up_steps, taken) / (step + 1))
     return rate * factor
