@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from rejoinder.errors import InputError, MissingExtraError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
+_HOSTS = re.compile(r"(?:(?:[^\s@:/?#\[\],]*|\[[0-9a-fA-F:.%]*\])(?::\d*)?,?)*")
+_BROKEN_CODE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _FORM = "postgresql://HOST/DB?index=NAME"
 
 
@@ -36,12 +38,13 @@ class Address:
             from psycopg.conninfo import conninfo_to_dict
         except ImportError as error:
             raise MissingExtraError("an index in PostgreSQL", "postgres") from error
-        parts = urlsplit(text)
+        parts = _split(text)
+        shown = _without_secrets(parts)
         values = parse_qsl(parts.query, keep_blank_values=True)
         names = [value for key, value in values if key == "index"]
         if len(names) != 1 or not _NAME.fullmatch(names[0]):
             raise InputError(
-                f"{without_secrets(text)}: an index in PostgreSQL is named {_FORM}, with a NAME of "
+                f"{shown}: an index in PostgreSQL is named {_FORM}, with a NAME of "
                 "at most 48 small letters, digits, _ and -"
             )
         rest = urlencode([pair for pair in values if pair[0] != "index"])
@@ -53,14 +56,34 @@ class Address:
         except ProgrammingError as error:
             reason = " ".join(str(error).split())
             raise InputError(
-                f"{without_secrets(text)} is not an address of PostgreSQL ({reason}); it is {_FORM}"
+                f"{shown} is not an address of PostgreSQL ({reason}); it is {_FORM}"
             ) from None
-        return cls(connection, without_secrets(text), names[0])
+        return cls(connection, shown, names[0])
 
 
-def without_secrets(text: str) -> str:
+def _split(text: str) -> SplitResult:
+    """Return the parts of an address.
+
+    One whose password holds a character that ends it is refused, and not shown: the rest of the
+    password would pass for a host, a database or a parameter.
+    """
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # of brackets
+        parts = SplitResult("", "", "@", "", "")  # is refused below
+    user, _, hosts = parts.netloc.rpartition("@")
+    further = parts.path if user else f"{parts.path}{parts.query}"
+    is_cut = "@" in f"{user}{further}" or parts.fragment or not _HOSTS.fullmatch(hosts)
+    if is_cut or _BROKEN_CODE.search(text) or "#" in text:
+        raise InputError(
+            f"the address of PostgreSQL is not {_FORM}, or its user or password holds a character"
+            " that has to be written as a code: % as %25, / as %2F, ? as %3F, # as %23, @ as %40"
+        )
+    return parts
+
+
+def _without_secrets(parts: SplitResult) -> str:
     """Return an address as people may see it: host, database and index."""
-    parts = urlsplit(text)
     host = parts.netloc.rpartition("@")[2]
     values = [(key, value) for key, value in parse_qsl(parts.query) if key in ("host", "index")]
     query = urlencode(values, safe="/")
