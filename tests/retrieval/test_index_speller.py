@@ -7,12 +7,14 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval import index_speller
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.segments import Segment
+from rejoinder.text.words.own_words import count_words
 from rejoinder.text.words.spelling import Speller
 from tests.retrieval.conftest import HashEncoder
 
 WORDS = ["lamp", "order", "refund", "zyrkonia", "parcel", "Bestellung", "it's", "x"]
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
-replies = st.builds(Candidate, texts, title=texts | st.just(""))
+learned = st.just(()) | st.tuples(st.tuples(texts))
+replies = st.builds(Candidate, texts, title=texts | st.just(""), learned=learned)
 changes = st.lists(
     st.tuples(st.just("add"), st.lists(replies, max_size=4))
     | st.tuples(st.just("delete"), st.lists(st.integers(0, 12), max_size=4, unique=True))
@@ -23,13 +25,14 @@ changes = st.lists(
 
 
 def state(speller):
-    return speller.own.counts, speller.own._english
+    return speller.own.counts, speller.own._english, set(speller.own.learned)
 
 
 def anew(index):
     """The speller of the replies that an index has, made of all of them."""
     every = [text for _, reply in index for text in (reply.text, reply.title)]
-    return state(Speller(every))
+    messages = [text for _, reply in index for conversation in reply.learned for text in conversation]
+    return (*state(Speller(every))[:2], set(count_words(messages)))
 
 
 @settings(max_examples=60)
@@ -76,6 +79,16 @@ def test_a_change_reads_new_replies_alone(tmp_path, monkeypatch):
     assert sorted(read) == [0, 7]
     assert index._make_speller() is changed is not speller
     assert changed.correct("a zyrkonai lamp")[0] == "a zyrkonia lamp"
+
+
+def test_words_of_customers_are_known_and_told_to_nobody(tmp_path):
+    asked = (("where is the wheelchair for featherstonehaugh",),)
+    replies = [Candidate("Your zyrkonia is on its way.", learned=asked), Candidate("We open at nine.")]
+    speller = Index.build(HashEncoder(), replies, tmp_path / "index")._make_speller()
+    text = "please send the zyrkonai to featherstonehagh"
+    assert speller.correct(text)[0] == "please send the zyrkonia to featherstonehagh"
+    assert speller.own.is_known("featherstonehaugh")
+    assert not speller.own.is_known("kowalczykowa")
 
 
 def test_a_large_index_has_english_words_alone(tmp_path, monkeypatch):

@@ -27,6 +27,14 @@ class _Words(NamedTuple):
     record: SegmentRecord
     gone: Flags
     counts: Counter[str]
+    learned: Counter[str]  # of messages that were learned: customers wrote them
+
+
+class _Counted(NamedTuple):
+    """Words of some replies, and those of the messages that were learned for them."""
+
+    counts: Counter[str]
+    learned: Counter[str]
 
 
 class _Known(NamedTuple):
@@ -68,24 +76,37 @@ def _follow(known: _Known | None, state: IndexState) -> _Known:
         record = segment.record
         before = known.words.get(record.name)
         if before is None or before.record != record:
-            before = _Words(record, np.ones(record.count, bool), Counter())
+            before = _Words(record, np.ones(record.count, bool), Counter(), Counter())
         added = _count(segment, np.flatnonzero(before.gone & ~own.gone))
         removed = _count(segment, np.flatnonzero(~before.gone & own.gone))
-        counts = before.counts + added - removed if added or removed else before.counts
-        words[record.name] = _Words(record, own.gone, counts)
-        more += added
-        fewer += removed
+        words[record.name] = _Words(
+            record,
+            own.gone,
+            _sum(before.counts, added.counts, removed.counts),
+            _sum(before.learned, added.learned, removed.learned),
+        )
+        more += added.counts
+        fewer += removed.counts
     for name, before in known.words.items():
         if name not in words or words[name].record != before.record:
             fewer += before.counts
-    return _Known(state.manifest, known.speller.changed(more, fewer), words)
+    learned = frozenset[str]().union(*(own.learned for own in words.values()))
+    return _Known(state.manifest, known.speller.changed(more, fewer, learned), words)
 
 
-def _count(segment: Segment, rows: Positions) -> Counter[str]:
+def _count(segment: Segment, rows: Positions) -> _Counted:
     """Return the words of some replies of a segment."""
-    return count_words(text for row in rows.tolist() for text in _texts(segment.candidate(row)))
+    replies = [segment.candidate(row) for row in rows.tolist()]
+    learned = (text for reply in replies for text in itertools.chain(*reply.learned))
+    return _Counted(
+        count_words(text for reply in replies for text in _texts(reply)), count_words(learned)
+    )
+
+
+def _sum(counts: Counter[str], added: Counter[str], removed: Counter[str]) -> Counter[str]:
+    return counts + added - removed if added or removed else counts
 
 
 def _texts(reply: Candidate) -> Iterator[str]:
     yield from (reply.text, reply.title)
-    yield from itertools.chain(*reply.examples, *reply.learned)
+    yield from itertools.chain(*reply.examples)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rejoinder.text.words.english import (
     COMMON,
@@ -29,24 +29,40 @@ MOST_LETTERS = 24  # of a word that is corrected
 
 
 class OwnWords:
-    """How often the texts of an index have each word."""
+    """How often the texts of an index have each word.
 
-    def __init__(self, counts: Counter[str], english_count: int | None = None) -> None:
+    Those that customers' messages alone have, which were learned, are known, but nobody is told
+    them: none is what a typo means.
+    """
+
+    def __init__(
+        self,
+        counts: Counter[str],
+        learned: Collection[str] = frozenset(),
+        english_count: int | None = None,
+    ) -> None:
         self.counts = counts
+        self.learned = learned
         self._english = count_english(counts) if english_count is None else english_count
 
     def __contains__(self, word: str) -> bool:
-        return word in self.counts
+        return word in self.counts or word in self.learned
 
-    def changed(self, more: Counter[str], fewer: Counter[str]) -> OwnWords:
-        """Return the words of these texts and more, without fewer, which they have."""
+    def changed(
+        self, more: Counter[str], fewer: Counter[str], learned: Collection[str]
+    ) -> OwnWords:
+        """Return the words of these texts and more, without fewer, which they have.
+
+        `learned` are the words of all messages that were learned.
+        """
         own = self.counts.copy()
         own.update(more)
         own.subtract(fewer)
         for word in fewer:
             if not own[word]:
                 del own[word]
-        return OwnWords(own, self._english + count_english(more) - count_english(fewer))
+        english_count = self._english + count_english(more) - count_english(fewer)
+        return OwnWords(own, learned, english_count)
 
     @functools.cached_property
     def is_of_other_language(self) -> bool:
@@ -71,18 +87,18 @@ class OwnWords:
         if not LEAST_LETTERS <= len(read) <= MOST_LETTERS or not read.isascii():
             return True
         stem = read.partition("'")[0]
-        own = self.counts
-        is_own = read in own or stem in own or stem.removesuffix("s") in own or f"{stem}s" in own
+        forms = (read, stem, stem.removesuffix("s"), f"{stem}s")
+        is_own = any(form in self for form in forms)
         if is_own or stem in misspellings():
             return is_own
         return is_english_word(stem) or is_singular(stem) or self._is_inflected(stem)
 
     def is_strange(self, word: str) -> bool:
         """Return whether a word is neither English nor of the index, or of another language."""
-        if word in self.counts:
+        if word in self:
             return False
         stem = word.partition("'")[0]
-        is_word = stem in self.counts or is_english_word(stem) or self.is_composed(stem)
+        is_word = stem in self or is_english_word(stem) or self.is_composed(stem)
         return not is_word or word in other_languages()
 
     def is_composed(self, word: str) -> bool:
@@ -91,11 +107,11 @@ class OwnWords:
 
     def _is_inflected(self, word: str) -> bool:
         """Return whether a word is a regular inflection of one of the index or of English."""
-        return any(base in self.counts or is_english_word(base) for base in stems(word))
+        return any(base in self or is_english_word(base) for base in stems(word))
 
     def _is_rest(self, word: str) -> bool:
         """Return whether what stands behind a prefix is a word that may have one."""
-        is_word = word in self.counts or is_english_word(word) or self._is_inflected(word)
+        is_word = word in self or is_english_word(word) or self._is_inflected(word)
         return is_word and rank_of(word) >= MIN_PART_RANK
 
 

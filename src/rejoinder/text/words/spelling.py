@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rejoinder.patterns import search_pattern
@@ -79,9 +79,12 @@ class Speller:
         self.own = own or OwnWords(count_words(texts))
         self._known: dict[str, str | None] = {}
 
-    def changed(self, more: Counter[str], fewer: Counter[str]) -> Speller:
-        """Return the speller of these texts and more words, without fewer, which they have."""
-        return Speller(own=self.own.changed(more, fewer))
+    def changed(self, more: Counter[str], fewer: Counter[str], learned: Collection[str]) -> Speller:
+        """Return the speller of these texts and more words, without fewer, which they have.
+
+        `learned` are the words of all messages that were learned.
+        """
+        return Speller(own=self.own.changed(more, fewer, learned))
 
     def correct(self, text: str) -> tuple[str, tuple[Correction, ...]]:
         """Return a text with its typos put right, and what was changed."""
