@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,9 @@ class Collections:
         self.address = address or EMBEDDED
         self.prefix = f"rejoinder_{secrets.token_hex(8)}"
         self._client: Any = None
+
+    def __reduce__(self) -> tuple[Callable[..., Collections], tuple[Path, str | None]]:
+        return _followed, (self.folder, self.asked)
 
     @property
     def is_embedded(self) -> bool:
@@ -140,6 +143,13 @@ class Collections:
             self._client = None
         if self.is_embedded:
             release(self.folder)
+
+
+def _followed(folder: Path, address: str | None) -> Collections:
+    """Return the collections of an index in a folder, in another process."""
+    collections = Collections(folder, address)
+    collections.follow()
+    return collections
 
 
 def connect(folder: Path, address: str) -> Any:
