@@ -156,6 +156,8 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
         (["bm25"], "name the data with --data, or give exactly one model and one data set"),
         (["bm25", "x", "DATA"], "name the data with --data"),
         (["DATA", "--data", "DATA"], "data, not a model"),
+        (["--data", "nowhere"], "error: no model before --data nowhere; name one or more: a model folder"),
+        (["--data", "nowhere"], "convert-small, an id on the Hugging Face Hub (owner/name), minilm"),
         (
             ["bm25", "DATA", "--candidates", "300"],
             "250 examples cannot fill a group of 300 candidates",
