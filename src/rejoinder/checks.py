@@ -6,8 +6,10 @@ A wrong one is an InputError, which says what was given and what is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Iterable, Mapping
 from numbers import Integral, Real
+from typing import Any
 
 from rejoinder.errors import InputError, shown
 
@@ -29,6 +31,21 @@ def check_column(values: object) -> None:
         raise InputError(
             f"a table with the columns {names} was given; give one column, such as df['text']"
         )
+
+
+def check_path(value: object, need: str) -> None:
+    """Raise InputError, which says what is needed, for what is not a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{need}; given: {shown(value)}")
+
+
+def list_paths(values: object, need: str) -> list[str]:
+    """Return one path or several as a list; raise InputError, which says what is needed."""
+    is_single = isinstance(values, str | os.PathLike) or not isinstance(values, Iterable)
+    paths: list[Any] = [values] if is_single else list(values)  # type: ignore[call-overload]
+    for path in paths:
+        check_path(path, need)
+    return [os.fspath(path) for path in paths]
 
 
 def is_whole(value: object) -> bool:

@@ -156,6 +156,8 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
         (["bm25"], "name the data with --data, or give exactly one model and one data set"),
         (["bm25", "x", "DATA"], "name the data with --data"),
         (["DATA", "--data", "DATA"], "data, not a model"),
+        (["--data", "nowhere"], "error: no model before --data nowhere; name one or more: a model folder"),
+        (["--data", "nowhere"], "convert-small, an id on the Hugging Face Hub (owner/name), minilm"),
         (
             ["bm25", "DATA", "--candidates", "300"],
             "250 examples cannot fill a group of 300 candidates",
@@ -193,3 +195,13 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
         (["bm25", "nowhere.parquet", "--context", "table", "-o", "out"], "leave -o out"),
     ):
         refused(*(str(folder) if word == "DATA" else word for word in arguments), said=message)
+
+
+@pytest.mark.parametrize("name", ["FOLDER#r", "FOLDER#h", "hybrid:FOLDER#r", "bi-small#r"])
+def test_a_model_with_its_vectors_needs_a_form_before_it(refused, folder, tmp_path, monkeypatch, name):
+    monkeypatch.setattr("rejoinder.encoders.open.load", lambda name, **_: pytest.fail(f"opens {name}"))
+    (tmp_path / "model").mkdir()
+    model = "bi-small" if "bi-small" in name else str(tmp_path / "model")
+    vectors = name[-1]
+    refused(name.replace("FOLDER", model), "--data", folder, said=(
+        f"{model}#{vectors}: #{vectors} chooses an encoder's vectors", f"name sim:{model}#{vectors} or map:"))  # fmt: skip

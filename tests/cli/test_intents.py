@@ -55,6 +55,7 @@ def test_train_evaluate_predict(command, place, tmp_path, monkeypatch):
     result = ended.json
     # the model has random weights; chance is 0.25
     assert result["evaluation"]["accuracy"]["value"] > 0.35
+    assert 0 <= result["evaluation"]["refusal"]["in_scope_refused"] <= 1
     assert (tmp_path / "report" / "report.md").is_file()
     words = ("predict", tmp_path / "made", "--json")
     first, second = command(*words, "is it sunny and cold", "lost my card", "--top", 2).json[

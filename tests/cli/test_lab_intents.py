@@ -36,6 +36,21 @@ def test_few_shot(command, place):
     assert command(*arguments, "--shots", 2).out.startswith("| shots")
 
 
+def test_sizes_that_an_intent_has_not_are_refused(command, refused, place, tmp_path):
+    uneven = write(toy_data(12), tmp_path / "uneven.csv")
+    rows = uneven.read_text().splitlines()
+    uneven.write_text("\n".join(rows[:1] + rows[3:]) + "\n")  # 10 texts of the first intent
+    words = ("lab", "few-shot", place / "model", uneven, "--test", place / "test.csv", "--seeds", 2)
+    refused(*words, "--shots", 2, "--shots", 11, said="--shots 11: 11 texts of each intent cannot be drawn: 1 of"
+            " 4 intents have fewer, card_lost (10); draw 10 or fewer, take all texts, or add some")  # fmt: skip
+    named = "4 of 4 intents have fewer, card_lost (10), exchange_rate (12), top_up (12) and 1 more; draw 10 or fewer"
+    refused(*words, "--shots", 50, said=named)
+    ended = command(*words, "--json")  # the default sizes are those that there are
+    assert [row["shots"] for row in ended.json["rows"]] == [5, 10, None]
+    assert "no row 30: 30 texts of each intent cannot be drawn" in ended.err
+    assert [row["shots"] for row in command(*words, "--shots", 10, "--json").json["rows"]] == [10]
+
+
 def test_the_grid(command, place, tmp_path, monkeypatch):
     small = [
         heads.FeedForward(epochs=2, hidden_size=8),

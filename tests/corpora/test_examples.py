@@ -1,5 +1,7 @@
 """Examples in Parquet, in folders and in single files."""
 
+import re
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -154,6 +156,12 @@ def test_unknown_columns_and_kinds(folder, tmp_path):
         list(read_examples(tmp_path / "pairs.txt"))
     with pytest.raises(InputError, match="does not exist"):
         list(read_examples(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("path", [None, 3, ["a.jsonl"]])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(InputError, match=r"name a data folder, or a \.parquet, .* file; given: " + re.escape(repr(path))):
+        list(read_examples(path))
 
 
 def test_a_text_file_without_an_example_is_refused(tmp_path):

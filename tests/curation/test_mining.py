@@ -147,3 +147,7 @@ def test_chats_are_mined_in_python_with_the_settings_of_the_command(tmp_path):
         mining.mine(tmp_path / "nothing.zip", WordEncoder())
     with pytest.raises(InputError, match="redakt"):
         mining.mine(chats, WordEncoder(), settings={"redakt": False})
+    examples = [Example(("Where is it?",), "On its way.")]
+    for wrong in ((WordEncoder(), examples), (examples, WordEncoder()), (None, WordEncoder())):
+        with pytest.raises(InputError, match=r"name exports of chats first, then the model; .*; given: "):
+            mining.mine(*wrong)

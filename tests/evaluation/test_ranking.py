@@ -191,6 +191,8 @@ def test_a_copy_of_the_right_response_is_right_on_own_data():
     )
     with pytest.raises(InputError, match="same settings"):
         compare(result, protocol)
+    with pytest.raises(InputError, match="seed is -1"):
+        compare(result, result, seed=-1)
 
 
 @pytest.mark.parametrize(
@@ -202,6 +204,8 @@ def test_a_copy_of_the_right_response_is_right_on_own_data():
         ({"examples": [("a", "b")]}, r"give examples, .*given: \('a', 'b'\)"),
         ({"candidates": "3"}, "candidates is '3'"),
         ({"block_size": -1}, "block_size is -1; give a whole number, 1 or more"),
+        ({"seed": -1}, "seed is -1; give a whole number, 0 or more"),
+        ({"seed": "a"}, "seed is 'a'; give a whole number, 0 or more"),
         ({"copies": "some"}, "copies 'some' are unknown; allowed are right, wrong"),
         ({"replies": "Reply 1!"}, "a list of texts, .*given: 'Reply 1!'"),
         ({"replies": [1, 2]}, "a list of texts, .*given: 1"),
@@ -239,6 +243,27 @@ def test_a_ranker_that_returns_another_shape_is_named():
         RejoinderError, match=r"Wrong.score returned shape \(10, 3\), not \(10, 10\)"
     ):
         evaluate(Wrong(knows_it_all), numbered_examples(10), candidates=10)
+
+
+def test_scores_may_be_nested_lists_and_what_is_no_score_is_named():
+    class Returns(Rule):
+        def __init__(self, form):
+            super().__init__(knows_even_ones)
+            self.form = form
+
+        def score(self, contexts, candidates):
+            return self.form(super().score(contexts, candidates).tolist())
+
+    examples = numbered_examples(6)
+    listed = evaluate(Returns(list), examples, candidates=3)
+    assert listed.recall == evaluate(Rule(knows_even_ones), examples, candidates=3).recall
+    for form, reason in (
+        (lambda rows: [*rows[:-1], rows[-1][:1]], r"Returns.score returned \[\[.*, not an array of numbers of shape \(6, 3\)"),
+        (lambda _: None, r"Returns.score returned shape \(\), not \(6, 3\)"),
+        (lambda rows: [list("abc") for _ in rows], r"Returns.score returned \[\['a', .*; return an array of numbers"),
+    ):
+        with pytest.raises(RejoinderError, match=reason):
+            evaluate(Returns(form), examples, candidates=3)
 
 
 def test_the_result_as_json_and_back():

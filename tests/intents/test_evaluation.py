@@ -166,6 +166,27 @@ def test_figures_of_a_rejection_by_hand():
     found = evaluate(fixed(logits, rejection=Rejection("probability", 0.45)), data, ("3", "4"))
     text = Report(found, None, None).markdown()
     assert "By highest probability below 0.55; 3 texts in scope, 2 out of scope." in text
+    assert found.refusal.in_scope_accuracy == found.out_of_scope.in_scope_accuracy
+    assert f"refused {100 / 3:.1f} %" in text
+
+
+def test_refused_texts_are_counted_where_no_test_text_is_out_of_scope(tmp_path):
+    # every best label is right; of the four texts the last two are refused
+    logits = np.log(np.array([[8, 1, 1], [1, 7, 2], [2, 3, 5], [5, 1, 4]], dtype=np.float32))
+    data = IntentData(tuple("0123"), (("a",), ("b",), ("c",), ("a",)))
+    found = evaluate(fixed(logits, rejection=Rejection("probability", 0.45)), data)
+    assert found.accuracy.value == 1.0
+    assert (found.refusal.in_scope_accuracy, found.refusal.in_scope_refused) == (0.5, 0.5)
+    assert found.out_of_scope is None
+    assert found.facts()["refused"] == "50.0%"
+    write_report(Report(found, None, None), "abc", tmp_path / "report", pictures=False)
+    written = json.loads((tmp_path / "report" / "report.json").read_text())["evaluation"]
+    assert written["refusal"] == {"in_scope_accuracy": 0.5, "in_scope_refused": 0.5}
+    said = "In scope: accepted and right 50.0 %, refused 50.0 %."
+    assert said in (tmp_path / "report" / "report.md").read_text()
+    plain = evaluate(fixed(logits), data)
+    assert plain.refusal is None
+    assert "refused" not in Report(plain, None, None).markdown() + str(plain.facts())
 
 
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=40))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.training import run as runs
@@ -138,6 +139,9 @@ def test_a_recipe_is_a_file_or_a_name_and_may_be_overridden(tmp_path, monkeypatc
     assert find_recipe("convert-quick") == Path("convert-quick"), "a file wins"
     with pytest.raises(InputError, match="no such recipe"):
         resolve_recipe("convert-tiny")
+    for given in ([Example(("a",), "b")], Example(("a",), "b"), 3, ["a", None]):
+        with pytest.raises(InputError, match=r"name data by a folder or file of examples, .*; given: "):
+            resolve_recipe("convert-quick", given)
 
 
 def setting(kind, seed, **changes):

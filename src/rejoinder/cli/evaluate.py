@@ -293,6 +293,7 @@ def _compare_readings(
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
     """Separate models from data: the parser gives --data only its first word."""
+    from rejoinder.encoders import bundled
     from rejoinder.lab.rankers import WITHOUT_MODEL
 
     if not data:
@@ -301,6 +302,11 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
                 "name the data with --data, or give exactly one model and one data set"
             )
         return [arguments[0]], [arguments[1]]
+    if not arguments:
+        raise InputError(
+            f"no model before --data {data[0]}; name one or more: a model folder (RUN/model of a"
+            f" training run), {', '.join(bundled.names())}, {bundled.RANKERS}"
+        )
     more = [
         n
         for n in arguments

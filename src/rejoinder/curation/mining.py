@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray, IntArray, unit_rows
+from rejoinder.checks import list_paths
 from rejoinder.corpora.keys import context_key, text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.curation.chats import read_chats
@@ -131,7 +132,11 @@ def mine(
     Raises:
         InputError: a path or setting is wrong, or there is no message of an agent.
     """
-    sources = [paths] if isinstance(paths, str | Path) else list(paths)
+    need = (
+        "name exports of chats first, then the model;"
+        " rejoinder.curation.mining.mine_examples takes examples"
+    )
+    sources = list_paths(paths, need)
     if isinstance(model, str | Path):
         model = open_encoder(model, device=device)
     encoder = check_encoder(model)

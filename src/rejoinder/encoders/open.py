@@ -257,6 +257,7 @@ class RankerOpener:
             return self._over(kind, encoder)
         if is_library(name):
             return self._over("sim", name)
+        _check_bare(name)
         try:
             ranker: Ranker = self._load(name)
         except bundled.UnknownModelError:
@@ -301,6 +302,16 @@ class RankerOpener:
         model = track_truncation(load(name, device=self._device))
         self.opened.append(model)
         return model
+
+
+def _check_bare(name: str) -> None:
+    """Refuse FOLDER#r, which is an encoder alone, as a ranker."""
+    folder, mark, vectors = name.rpartition("#")
+    if mark and not Path(name).exists() and (Path(folder).is_dir() or bundled.is_name(folder)):
+        raise InputError(
+            f"{name}: #{vectors} chooses an encoder's vectors, which need a form before it;"
+            f" name sim:{name} or map:{name}, or {folder} alone"
+        )
 
 
 def is_library(name: str | Path) -> bool:

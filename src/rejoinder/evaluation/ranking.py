@@ -86,6 +86,7 @@ def evaluate(
         raise InputError(
             f"copies {copies!r} are unknown; allowed are {', '.join(get_args(Copies))}"
         )
+    check_count("seed", seed, least=0)
     if block_size is not None:
         check_count("block_size", block_size)
     pool = (
@@ -132,16 +133,9 @@ def evaluate_task(
     seconds = 0.0
     for block in task.blocks(block_size):
         start = time.perf_counter()
-        scores = ranker.score(
-            [task.contexts[i] for i in block], [task.candidates[i] for i in block]
-        )
+        scores = _scores(ranker, task, block)
         seconds += time.perf_counter() - start
         labels = task.labels[block]
-        expected = (len(block), int(task.lengths[block[0]]))
-        if scores.shape != expected:
-            raise RejoinderError(
-                f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}"
-            )
         equal = task.equals_right(block)
         ambiguous += int(np.count_nonzero(equal.sum(axis=1) > 1))
         # A model may round the scores of two equal texts differently; the winner would be an
@@ -152,6 +146,30 @@ def evaluate_task(
         )
         progress(len(block))
     return result_of(task, right_ranks, ks, ambiguous, seconds, seed)
+
+
+def _scores(ranker: Ranker, task: RankingTask, block: IntArray) -> FloatArray:
+    """Return a ranker's scores of a block (n, m); nested lists become an array."""
+    returned: Any = ranker.score(
+        [task.contexts[i] for i in block], [task.candidates[i] for i in block]
+    )
+    expected = (len(block), int(task.lengths[block[0]]))
+    try:
+        scores = np.asarray(returned)
+    except (TypeError, ValueError, RuntimeError) as error:  # uneven lists, a card's tensor
+        raise RejoinderError(
+            f"{type(ranker).__name__}.score returned {shown(returned)}, not an array of numbers"
+            f" of shape {expected}"
+        ) from error
+    if scores.shape != expected:
+        raise RejoinderError(
+            f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}"
+        )
+    if scores.dtype.kind in "OUS":
+        raise RejoinderError(
+            f"{type(ranker).__name__}.score returned {shown(returned)}; return an array of numbers"
+        )
+    return scores
 
 
 def evaluate_search(

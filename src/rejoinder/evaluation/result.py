@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.checks import check_count
 from rejoinder.documents import Described
 from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
@@ -136,6 +137,7 @@ def result_of(
 
 def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Comparison:
     """Compare two systems, first minus second, by a paired bootstrap over their task's units."""
+    check_count("seed", seed, least=0)
     if first.fingerprint != second.fingerprint:
         raise InputError(
             "the two results are of different examples or groups;"

@@ -12,6 +12,7 @@ Files may be compressed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from rejoinder.text.background import background, multilingual_background
 PARTS = {"train": ("train",), "valid": ("valid", "val", "validation", "dev"), "test": ("test",)}
 TEXTS_FILE = "seq.in"
 LABELS_FILE = "label"
+LISTED = 3  # intents that an error lists
 OUT_OF_SCOPE = "oos"  # label of texts that have none of the intents (CLINC150's name)
 
 _KNOWN = (
@@ -277,13 +279,26 @@ def fill_first(classes: IntArray, groups: IntArray, part: IntArray) -> None:
 def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
     """Return the positions, ascending, of `shots` random texts of each class.
 
-    Draws of one seed are nested.
+    Of a class with fewer all are drawn; `check_shots` refuses them. Draws of one seed are nested.
     """
     return (
         np.arange(len(classes))
         if shots is None
         else np.flatnonzero(shuffled_ranks(classes, seed) < shots)
     )
+
+
+def check_shots(data: IntentData, shots: int) -> None:
+    """Raise InputError if an intent has fewer than `shots` texts: a draw would take all of them."""
+    counts = Counter(name for names in data.labels for name in names)
+    few = [f"{name} ({count})" for name, count in sorted(counts.items()) if count < shots]
+    if few:
+        more = f" and {len(few) - LISTED} more" if len(few) > LISTED else ""
+        raise InputError(
+            f"{shots} texts of each intent cannot be drawn: {len(few)} of"
+            f" {counted(len(counts), 'intent')} have fewer, {', '.join(few[:LISTED])}{more};"
+            f" draw {min(counts.values())} or fewer, take all texts, or add some"
+        )
 
 
 def _read(path: Path, part: str | None, reading: _Reading) -> Iterator[Row]:

@@ -56,6 +56,14 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class RefusalResult:
+    """Shares of the texts in scope that are accepted with the right intent, and refused."""
+
+    in_scope_accuracy: float
+    in_scope_refused: float
+
+
+@dataclass(frozen=True)
 class OutOfScopeResult:
     """Quality of refusal: shares of the texts in scope and out of scope."""
 
@@ -72,7 +80,11 @@ class OutOfScopeResult:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Described):
-    """A classifier on test texts; refusals count only for `out_of_scope`."""
+    """A classifier on test texts.
+
+    Accuracy, F1 and pairs are of the most probable intents, of refused texts too; the other fields
+    count what is refused.
+    """
 
     accuracy: Estimate
     """Share of texts whose label, or exact set of labels, is predicted; the interval resamples
@@ -84,20 +96,21 @@ class Evaluation(Described):
     out_of_scope: OutOfScopeResult | None  # None without such texts, or if nothing is refused
     pairs: tuple[Pair, ...]
     matrix: IntArray | None  # confusions (K, K), rows true; None of a multi-label classifier
+    refusal: RefusalResult | None = None  # None if the classifier can refuse nothing
 
     def facts(self) -> Mapping[str, object]:
         """Return the text that shows the result."""
-        facts = {
+        facts: dict[str, object] = {
             "accuracy": str(self.accuracy),
             "macro F1": f"{self.macro_f1:.1%}",
             "texts": self.texts,
         }
-        refused = self.out_of_scope
-        return (
-            facts
-            if refused is None
-            else facts | {"recall of texts out of scope": f"{refused.recall:.1%}"}
-        )
+        if self.refusal is not None:
+            facts["accepted and right"] = f"{self.refusal.in_scope_accuracy:.1%}"
+            facts["refused"] = f"{self.refusal.in_scope_refused:.1%}"
+        if self.out_of_scope is not None:
+            facts["recall of texts out of scope"] = f"{self.out_of_scope.recall:.1%}"
+        return facts
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,8 @@ def evaluate(
     true = encoded.targets > 0
     pairs: tuple[Pair, ...] = ()
     matrix = None
-    refused = None
+    refusal = None
+    out_of_scope = None
     if classifier.multi_label:
         predicted = chances >= MIN_PROBABILITY
     else:
@@ -159,10 +173,15 @@ def evaluate(
         predicted = np.eye(len(labels), dtype=bool)[best]
         matrix = metrics.confusion_matrix(classes, best, labels=range(len(labels)))
         pairs = worst_pairs(test.texts, chances, classes, labels)
+        if classifier.rejection is not None:
+            distances = classifier.centroids.distances(encoded.vectors)
+            refused = classifier.rejection.refuses(logits, distances)
+            accepted_right = (best == classes) & ~refused
+            refusal = RefusalResult(float(accepted_right.mean()), float(refused.mean()))
         if classifier.rejection is not None and oos_texts:
             oos_vectors = classifier.vectors(oos_texts)
             scored = held_out(classifier.head, classifier.centroids, encoded.vectors, oos_vectors)
-            refused = judge_rejection(classifier.rejection, scored, best == classes)
+            out_of_scope = judge_rejection(classifier.rejection, scored, best == classes)
     right = (predicted == true).all(axis=1)[:, None].astype(np.float64)
     precision, recall, f1, texts = metrics.precision_recall_fscore_support(
         true, predicted, zero_division=0.0
@@ -178,9 +197,10 @@ def evaluate(
                 labels, texts, precision, recall, f1, strict=True
             )
         ),
-        out_of_scope=refused,
+        out_of_scope=out_of_scope,
         pairs=pairs,
         matrix=matrix,
+        refusal=refusal,
     )
 
 

@@ -24,6 +24,7 @@ from rejoinder.intents.evaluation import (
     Evaluation,
     FewShot,
     OutOfScopeResult,
+    RefusalResult,
     SuspectLabel,
     count_trainings,
     curve_shots,
@@ -69,6 +70,8 @@ class Report:
                 f" on {counted(evaluation.texts, 'test text')} (95 % interval).\n"
             ),
         ]
+        if evaluation.refusal is not None:
+            parts.append(_refusal(evaluation.refusal))
         if evaluation.out_of_scope is not None:
             parts.append(_outside(evaluation.out_of_scope))
         if CONFUSIONS in pictures:
@@ -185,6 +188,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table, with line breaks and pipes in cells escaped."""
     lines = [[" ".join(str(cell).split()) for cell in line] for line in (head, *rows)]
     return markdown_table(lines, left=range(len(head)))
+
+
+def _refusal(result: RefusalResult) -> str:
+    return (
+        f"In scope: accepted and right {100 * result.in_scope_accuracy:.1f} %,"
+        f" refused {100 * result.in_scope_refused:.1f} %."
+        " Accuracy and F1 are of the most probable intent, also of refused texts.\n"
+    )
 
 
 def _outside(result: OutOfScopeResult) -> str:

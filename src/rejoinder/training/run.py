@@ -22,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from rejoinder.checks import list_paths
 from rejoinder.documents import Described
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
@@ -87,7 +88,11 @@ def resolve_recipe(
 
     See `loop.train`.
     """
-    places = [data] if isinstance(data, str | Path) else list(data)
+    need = (
+        "name data by a folder or file of examples, or several;"
+        " rejoinder.corpora.forms.examples.write_examples makes a file"
+    )
+    places = list_paths(data, need)
     values: dict[str, Any] = {"data.train": places[0]} if places else {}
     values |= settings or {}
     overrides = [

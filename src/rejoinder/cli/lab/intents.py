@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,12 @@ from rejoinder.cli.intents import (
     note_reading,
 )
 from rejoinder.cli.shell import emit
+from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, check_replaceable, check_shared
-from rejoinder.progress import counted, track
+from rejoinder.progress import counted, note, track
+
+if TYPE_CHECKING:
+    from rejoinder.intents.data import IntentData
 
 Sizes = Annotated[
     list[int] | None,
@@ -31,6 +35,8 @@ Sizes = Annotated[
         help="Texts per intent; repeatable. Default: 5, 10, 30, all.",
     ),
 ]
+
+DEFAULT_SIZES = (5, 10, 30, None)
 
 Test = Annotated[
     Path | None, typer.Option(metavar="PATH", help="Test texts, if TEXTS has no split test.")
@@ -108,11 +114,11 @@ def few_shot(
     from rejoinder.evaluation.report import percent
     from rejoinder.intents import classifier, data, evaluation, heads, report
 
-    sizes: list[int | None] = [*(shots or (5, 10, 30, None))]
     chosen = heads.parse_settings(preset, settings or ())
     inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
     others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
     note_reading(inside, others if test else None)
+    sizes = _sizes(inside, shots)
     encoder = open_all([model, *(also or ())], vectors, device=device)
     names = inside.names
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
@@ -130,6 +136,24 @@ def few_shot(
     ]
     result = {"encoder": encoder.name, "rows": [evaluation.to_json(row) for row in rows]}
     emit(result, as_json, lambda _: report.table(head, lines).rstrip("\n"))
+
+
+def _sizes(texts: IntentData, shots: list[int] | None) -> list[int | None]:
+    """Return the sizes to measure; of the default ones those that every intent has texts for."""
+    from rejoinder.intents.data import check_shots
+
+    sizes: list[int | None] = []
+    for size in shots or DEFAULT_SIZES:
+        try:
+            if size is not None:
+                check_shots(texts, size)
+        except InputError as error:
+            if shots:
+                raise InputError(f"--shots {size}: {error}") from error
+            note(f"no row {size}: {error}")
+        else:
+            sizes.append(size)
+    return sizes
 
 
 def bert(

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rejoinder.checks import check_path
 from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.forms.formats import ChatSettings, no_response, read_jsonl
 from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
@@ -95,6 +96,7 @@ def pieces_of(path: str | Path, split: Split | None = None, groups: int = 8) -> 
         raise InputError(
             f"there is no split {split!r}; allowed are {', '.join(SPLITS)}, or None for all"
         )
+    check_path(path, "name a data folder, or a .parquet, .jsonl or .csv file")
     for file, part in _files(Path(path), split):
         if not groups or part is not None or not _is_table(file):
             yield Piece(file, part, None)
