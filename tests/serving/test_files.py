@@ -99,6 +99,17 @@ def test_only_what_exceeds_the_limits_is_told_so(monkeypatch, caplog, start, sai
     assert is_logged == (said == "an internal error")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
+@pytest.mark.parametrize(("megabytes", "links"), [(16, 60_000), (24, 120_000), (24, 200_000), (48, 200_000)])
+def test_a_file_that_takes_all_memory_is_told_so(monkeypatch, megabytes, links):
+    """Until its process has none to raise another error."""
+    monkeypatch.setattr(files, "MEMORY", megabytes << 20)
+    limited = f"from rejoinder.serving import files; files.MEMORY = {megabytes} << 20; files.main()"
+    monkeypatch.setattr(files, "_START", f"import sys; sys.path[:] = {{path!r}}; {limited}")
+    with pytest.raises(InputError, match=rf"^x.md takes more than 10 seconds or {megabytes} MiB of memory"):
+        read("x.md", "[a](" * links)
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_a_reading_ends_with_the_request_that_waits_for_it(monkeypatch):
     monkeypatch.setattr(files, "_START", "import time; time.sleep(60)  # {path}")

@@ -135,15 +135,24 @@ def main() -> None:
     path = Path(sys.argv[1])
     limit_resources()
     try:
-        answer = _read(path)
-    except InputError as error:
-        answer = {"error": str(error)}
+        output = msgspec.json.encode(_answer(path))
     except MemoryError:
-        sys.exit(_OUT_OF_MEMORY)
+        # The error's traceback holds all that was read, so there may be no memory to raise
+        # another one, as `sys.exit` does.
+        os._exit(_OUT_OF_MEMORY)
+    sys.stdout.buffer.write(output)
+
+
+def _answer(path: Path) -> dict[str, Any]:
+    try:
+        return _read(path)
+    except InputError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 (the server logs it)
         # no message: it may hold what the file does
-        answer = {"failure": {"error": type(error).__name__, "trace": places(error)[:8]}}
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
+        return {"failure": {"error": type(error).__name__, "trace": places(error)[:8]}}
 
 
 def limit_resources() -> None:
