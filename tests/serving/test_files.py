@@ -79,6 +79,20 @@ def test_a_reading_that_takes_too_long_is_ended(monkeypatch):
     assert children() <= before
 
 
+SHOW = "import os; from rejoinder.serving import files; files._read = lambda _: {'replies': [], 'notes': [*os.environ]}; files.main()"
+
+
+def test_the_process_gets_no_secrets_of_the_server(monkeypatch):
+    """Nor anything else that it does not need."""
+    for name in ("REJOINDER_WRITE_KEY", "REJOINDER_READ_KEY", "PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"):
+        monkeypatch.setenv(name, "a secret of the server")
+    monkeypatch.setenv("TMPDIR", os.environ.get("TMPDIR", "/tmp"))
+    monkeypatch.setattr(files, "_START", f"import sys; sys.path[:] = {{path!r}}; {SHOW.replace('{', '{{').replace('}', '}}')}")
+    got = set(read("a.txt", "hello")[1])
+    assert {"PATH", "TMPDIR", "OMP_NUM_THREADS"} <= got
+    assert not [name for name in got if any(part in name for part in ("KEY", "PASSWORD", "TOKEN", "SECRET"))]
+
+
 READ = "import sys; sys.path[:] = {path!r}; from rejoinder.serving import files; files._read = lambda _: %s; files.main()"
 
 
