@@ -389,6 +389,20 @@ def test_half_a_character_is_named(client, body):
     )
 
 
+@pytest.mark.parametrize(
+    "body",
+    [rb'{"messages": [1e9', rb'{"messages": ["\ud83d\ude00"', rb'{"messages": ["\uD55C\uD83D\uDE00", '],
+)  # fmt: skip
+def test_what_is_not_json_is_not_parsed_again(client, monkeypatch, body):
+    """In the event loop, where a large body holds up all other requests."""
+    parsed = []
+    load = json.loads
+    monkeypatch.setattr(json, "loads", lambda text, **more: parsed.append(text) or load(text, **more))
+    answer = client().post("/v1/replies", content=body, headers={"content-type": "application/json"})
+    assert body not in parsed
+    assert (answer.status_code, answer.json()["error"]["message"][:20]) == (422, "the body is not JSON")
+
+
 def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")

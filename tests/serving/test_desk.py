@@ -126,7 +126,7 @@ def searcher():
 def receiving(stand_in, searcher, kind=None, secret=SECRET):
     """A client of a receiver; all events are worked on when it is left."""
     receiver = Receiver(kind or Chatwoot(TOKEN), Address(stand_in.url), searcher, secret)
-    with TestClient(make_receiver(receiver)) as client:
+    with TestClient(make_receiver(receiver), base_url="http://localhost") as client:
         yield client
 
 
@@ -343,6 +343,24 @@ def test_a_page_cannot_send_events_that_are_not_signed(stand_in, searcher):
         page = {"origin": "https://evil.example"}
         assert client.post("/webhook", json=event(1, "Hi"), headers=page).status_code == 403
         assert client.post("/webhook", json=event(1, "Hi")).status_code == 200
+    assert len(stand_in.got) == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"host": "desk.example.com"}, {"host": "localhost.evil.example"}, {"x-forwarded-for": "203.0.113.9"}],
+)
+def test_an_event_from_elsewhere_is_signed(stand_in, searcher, headers):
+    """As one through a proxy, or from a page whose name points to this machine."""
+    with receiving(stand_in, searcher, secret="") as client:
+        refused = client.post("/webhook", json=event(1, "Hi"), headers=headers)
+        assert refused.status_code == 421
+        assert "set REJOINDER_DESK_SECRET" in refused.json()["error"]
+    assert not stand_in.got
+    sent = signed(event(1, "Hi"))
+    sent["headers"].update(headers)
+    with receiving(stand_in, searcher) as client:
+        assert client.post("/webhook", **sent).status_code == 200
     assert len(stand_in.got) == 1
 
 

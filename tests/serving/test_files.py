@@ -79,6 +79,20 @@ def test_a_reading_that_takes_too_long_is_ended(monkeypatch):
     assert children() <= before
 
 
+SHOW = "import os; from rejoinder.serving import files; files._read = lambda _: {'replies': [], 'notes': [*os.environ]}; files.main()"
+
+
+def test_the_process_gets_no_secrets_of_the_server(monkeypatch):
+    """Nor anything else that it does not need."""
+    for name in ("REJOINDER_WRITE_KEY", "REJOINDER_READ_KEY", "PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"):
+        monkeypatch.setenv(name, "a secret of the server")
+    monkeypatch.setenv("TMPDIR", os.environ.get("TMPDIR", "/tmp"))
+    monkeypatch.setattr(files, "_START", f"import sys; sys.path[:] = {{path!r}}; {SHOW.replace('{', '{{').replace('}', '}}')}")
+    got = set(read("a.txt", "hello")[1])
+    assert {"PATH", "TMPDIR", "OMP_NUM_THREADS"} <= got
+    assert not [name for name in got if any(part in name for part in ("KEY", "PASSWORD", "TOKEN", "SECRET"))]
+
+
 READ = "import sys; sys.path[:] = {path!r}; from rejoinder.serving import files; files._read = lambda _: %s; files.main()"
 
 
@@ -97,6 +111,17 @@ def test_only_what_exceeds_the_limits_is_told_so(monkeypatch, caplog, start, sai
         read("a.txt", "hello")
     is_logged = "the reader of a file failed" in caplog.text
     assert is_logged == (said == "an internal error")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
+@pytest.mark.parametrize(("megabytes", "links"), [(16, 60_000), (24, 120_000), (24, 200_000), (48, 200_000)])
+def test_a_file_that_takes_all_memory_is_told_so(monkeypatch, megabytes, links):
+    """Until its process has none to raise another error."""
+    monkeypatch.setattr(files, "MEMORY", megabytes << 20)
+    limited = f"from rejoinder.serving import files; files.MEMORY = {megabytes} << 20; files.main()"
+    monkeypatch.setattr(files, "_START", f"import sys; sys.path[:] = {{path!r}}; {limited}")
+    with pytest.raises(InputError, match=rf"^x.md takes more than 10 seconds or {megabytes} MiB of memory"):
+        read("x.md", "[a](" * links)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")

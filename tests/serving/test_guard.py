@@ -125,6 +125,35 @@ def test_hosts_and_headers(client, headers, status):
     assert int(answer.headers["content-length"]) == len(answer.content)
 
 
+PROXIES = {
+    "Forwarded": "for=203.0.113.9",
+    "X-Forwarded-For": "203.0.113.9",
+    "X-Forwarded-Host": "replies.example.com",
+    "X-Forwarded-Proto": "https",
+    "X-Real-IP": "203.0.113.9",
+    "Via": "1.1 proxy",
+}
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_a_proxy_needs_a_key(client, name):
+    """It writes a local Host and hides who asks, as nginx does by default."""
+    header = {name: PROXIES[name]}
+    server = client()
+    for refused in (
+        server.post("/v1/replies", json=ASK, headers=header),
+        server.post("/v1/candidates", json=NEW, headers=header),
+        server.get("/", headers=header),
+    ):
+        assert refused.status_code == 421
+        message = refused.json()["error"]["message"]
+        assert f"the header {name.lower()} is one of a proxy" in message
+        assert "set REJOINDER_WRITE_KEY or REJOINDER_READ_KEY" in message
+    server = client(keys=Keys(READ.encode()), local=False)
+    header["authorization"] = f"Bearer {READ}"
+    assert server.post("/v1/replies", json=ASK, headers=header).status_code == 200
+
+
 def test_bodies_are_limited_also_where_their_length_is_not_said(client):
     def parts():
         for _ in range(MOST_BYTES // 1000 + 2):

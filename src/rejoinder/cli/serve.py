@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from rejoinder.serving.desk.events import Desk
     from rejoinder.serving.guard import Keys
 
-TOKEN = "REJOINDER_DESK_TOKEN"  # noqa: S105 (names of variables)
-SECRET = "REJOINDER_DESK_SECRET"  # noqa: S105
+TOKEN = "REJOINDER_DESK_TOKEN"  # noqa: S105 (the name of a variable)
 _MCP_HOST = "127.0.0.1"
 _MCP_PATH = "/mcp"
 
@@ -123,13 +122,12 @@ def serve(
 
 def _keys(host: str) -> Keys:
     """Return the API keys, without which only this machine may reach the server."""
-    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
+    from rejoinder.serving.guard import API_KEYS, Keys
 
     keys = Keys.from_environment()
     if not keys and not is_loopback(host):
         raise InputError(
-            f"{host} can be reached from other machines;"
-            f" set {WRITE_KEY} or {READ_KEY}, or leave --host out"
+            f"{host} can be reached from other machines; set {API_KEYS}, or leave --host out"
         )
     return keys
 
@@ -174,7 +172,7 @@ def desk(
     from rejoinder.serving.bounds import run
     from rejoinder.serving.desk.address import Address
     from rejoinder.serving.desk.index import IndexSearcher
-    from rejoinder.serving.desk.server import PATH, Receiver, make_receiver
+    from rejoinder.serving.desk.server import PATH, SECRET, Receiver, make_receiver
 
     token = os.environ.get(TOKEN, "")
     secret = os.environ.get(SECRET, "")

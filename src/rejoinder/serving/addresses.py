@@ -9,6 +9,8 @@ from typing import NoReturn
 
 from rejoinder.errors import InputError
 
+UNSENT = 128 << 10  # bytes of a connection that the system keeps beside those on their way
+
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches an address."""
@@ -39,6 +41,10 @@ def reserve(host: str, port: int) -> socket.socket:
         reserved.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     if os.name == "posix":  # elsewhere it means that others may take the address, too
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        # Connections have it from here. By default some megabytes are kept of each, and a server
+        # does not see for a minute that a slow client reads.
+        reserved.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
     try:
         reserved.bind((host, port))
     except (OSError, UnicodeError) as error:

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,17 @@ TEXT_LETTERS = 20_000
 TITLE_LETTERS = 1_000
 LETTERS = 2_000_000  # of all replies and examples of a file
 AT_ONCE = 2  # files that are read at once; others wait
+# Variables that the process gets. It parses files of strangers, so it gets none of the others, such
+# as the server's keys or the password of a database.
+_PASSED_ON = frozenset(
+    (
+        *("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),  # programs
+        *("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "PYTHONUTF8"),  # letters of paths
+        *("TMPDIR", "TEMP", "TMP", "HOME", "USERPROFILE"),  # folders
+        *("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT"),  # Windows starts nothing without
+        *("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"),  # of tests
+    )
+)
 # Each thread of a library would take address space, of which there is little.
 _FEW_THREADS = {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 _OUT_OF_MEMORY = 3  # exit code
@@ -93,7 +104,7 @@ async def _run(path: Path, name: str) -> dict[str, Any]:
         "-c",
         _START.format(path=sys.path),
         str(path),
-        env={**os.environ, **_FEW_THREADS},
+        env=_environment(os.environ),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -123,6 +134,11 @@ async def _run(path: Path, name: str) -> dict[str, Any]:
     return answer
 
 
+def _environment(own: Mapping[str, str]) -> dict[str, str]:
+    passed_on = {name: value for name, value in own.items() if name.upper() in _PASSED_ON}
+    return {**passed_on, **_FEW_THREADS}
+
+
 def _exceeded(name: str) -> InputError:
     return InputError(
         f"{name} takes more than {SECONDS} seconds or {MEMORY >> 20} MiB of memory to read; "
@@ -135,15 +151,24 @@ def main() -> None:
     path = Path(sys.argv[1])
     limit_resources()
     try:
-        answer = _read(path)
-    except InputError as error:
-        answer = {"error": str(error)}
+        output = msgspec.json.encode(_answer(path))
     except MemoryError:
-        sys.exit(_OUT_OF_MEMORY)
+        # The error's traceback holds all that was read, so there may be no memory to raise
+        # another one, as `sys.exit` does.
+        os._exit(_OUT_OF_MEMORY)
+    sys.stdout.buffer.write(output)
+
+
+def _answer(path: Path) -> dict[str, Any]:
+    try:
+        return _read(path)
+    except InputError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 (the server logs it)
         # no message: it may hold what the file does
-        answer = {"failure": {"error": type(error).__name__, "trace": places(error)[:8]}}
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
+        return {"failure": {"error": type(error).__name__, "trace": places(error)[:8]}}
 
 
 def limit_resources() -> None:

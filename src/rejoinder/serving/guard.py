@@ -28,12 +28,21 @@ from rejoinder.serving.http.retries import Pace
 
 READ_KEY = "REJOINDER_READ_KEY"
 WRITE_KEY = "REJOINDER_WRITE_KEY"
+API_KEYS = f"{WRITE_KEY} or {READ_KEY}"
 SHORTEST_KEY = 16  # characters
 MOST_BYTES = 64 << 10  # of a body, unless its address takes more
 MOST_TOGETHER = 32 << 20  # of all bodies that are larger than that, until they are answered
 WATCHED = 0.1  # seconds after which it is watched whether the client is still there
 OPEN = {"/", "/health", "/ready", "/openapi.json"}
 LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:\d*)?", re.IGNORECASE)
+PROXIES = (  # headers that only proxies send
+    b"forwarded",
+    b"via",
+    b"x-forwarded-for",
+    b"x-forwarded-host",
+    b"x-forwarded-proto",
+    b"x-real-ip",
+)
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 WRITTEN = tuple(  # what a write key changes
     f"/v1/{name}" for name in ("candidates", "edits", "examples", "feedback", "import")
@@ -94,6 +103,49 @@ def _key(environment: Mapping[str, str], name: str) -> bytes | None:
 
 
 NO_KEYS = Keys()
+
+
+def misdirected(
+    scope: Scope, headers: Mapping[bytes, bytes], secret: str | None
+) -> tuple[int, str] | None:
+    """Return status and message for a request that is meant for another server.
+
+    A server without a secret answers its own machine alone. It takes only names of this machine as
+    Host, so that no page of a browser gets here by a name of its own that points to this machine
+    (DNS rebinding). It takes nothing from a proxy, which hides who asks and may write such a Host,
+    and no changes from pages of other sites. A proxy that adds no header is not recognised.
+
+    Args:
+        scope: of the request.
+        headers: those of `scope`.
+        secret: the variables that let others ask; None: one of them is set.
+    """
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    if len(hosts) > 1 or (not hosts and scope.get("http_version") == "1.1"):
+        return 400, f"a request has one Host header; this one has {len(hosts)}"
+    return None if secret is None else _from_elsewhere(scope, headers, secret)
+
+
+def _from_elsewhere(
+    scope: Scope, headers: Mapping[bytes, bytes], secret: str
+) -> tuple[int, str] | None:
+    host = headers.get(b"host", b"")
+    if not LOCAL.fullmatch(host):
+        return 421, f"this server answers to localhost alone; set {secret} to let others ask"
+    proxy = next((name.decode() for name in PROXIES if name in headers), None)
+    if proxy is not None:
+        return 421, (
+            f"this server answers its own machine alone, and the header {proxy} is one of a proxy; "
+            f"set {secret} behind a proxy"
+        )
+    origin = headers.get(b"origin")
+    if (
+        scope["method"] in CHANGES
+        and origin is not None
+        and origin.partition(b"://")[2].lower() != host.lower()
+    ):
+        return 403, "this server takes nothing from pages of other sites"
+    return None
 
 
 class _Client:
@@ -171,9 +223,7 @@ class Guard:
     Args:
         app: what is guarded.
         keys: who may do what.
-        local: whether only names of this machine are taken as Host, so that no page of a browser
-            gets here by a name of its own that points to this machine (DNS rebinding), and whether
-            changes from pages of other sites are refused.
+        local: whether only this machine is answered (see `misdirected`).
         limits: bytes that a body may have, by address; elsewhere `MOST_BYTES`.
         seconds: in which a request has to be sent, computed and answered.
         pace: at which refused requests come again.
@@ -241,7 +291,7 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
         """Return status and message for what is refused before its body is read."""
-        if refusal := self._misdirected(scope, headers):
+        if refusal := misdirected(scope, headers, API_KEYS if self.local else None):
             return refusal
         path = scope["path"]
         if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
@@ -261,25 +311,6 @@ class Guard:
                 "the server has as many requests waiting as it allows; try again after the time "
                 "of Retry-After",
             )
-        return None
-
-    def _misdirected(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
-        """Return status and message for a request from another page or for another server."""
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) > 1 or (not hosts and scope.get("http_version") == "1.1"):
-            return 400, f"a request has one Host header; this one has {len(hosts)}"
-        if not self.local:
-            return None
-        host = headers.get(b"host", b"")
-        if not LOCAL.fullmatch(host):
-            return 421, "this server answers to localhost alone; see rejoinder serve --help"
-        origin = headers.get(b"origin")
-        if (
-            scope["method"] in CHANGES
-            and origin is not None
-            and origin.partition(b"://")[2].lower() != host.lower()
-        ):
-            return 403, "this server takes nothing from pages of other sites"
         return None
 
     def _most_bytes(self, scope: Scope) -> int:

@@ -6,6 +6,10 @@ name this file by its path (`bounds.PROTOCOL`): it needs uvicorn as soon as it i
 httptools limits neither the headers of a request nor its trailers, and uvicorn reads on while
 pipelined requests wait. Here at most `MOST_HEADER_BYTES` and `MOST_HEADERS` are kept, and no byte
 is parsed while a pipelined request waits.
+
+uvicorn also waits for ever until a client has read its answer, which may have 20 MB, and so does
+the close of a connection. Here a client that reads nothing for `UNREAD` seconds is left, and those
+that have waited longest are left where all of them hold more than `MOST_UNSENT`.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import ClassVar
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -26,6 +31,10 @@ MOST_HEADERS = 100
 PART = 4 << 10
 BODY_PART = 64 << 10  # within a body
 REST = 3.0  # seconds for the rest of a half-sent body after the signal to end
+# Seconds in which a client has to take some bytes of an answer that waits for it: a phone that is
+# slow takes some in each second, and one without a signal for that long has to ask again anyway.
+UNREAD = 20.0
+MOST_UNSENT = 128 << 20  # bytes of all answers that wait for their clients; the largest has 20 MB
 
 
 class BoundedFlow(FlowControl):
@@ -44,6 +53,8 @@ class BoundedFlow(FlowControl):
 class BoundedProtocol(HttpToolsProtocol):
     """A connection that keeps a bounded number of bytes and requests."""
 
+    _paused: ClassVar[dict[BoundedProtocol, None]] = {}  # in writing, the longest first
+    _watch: asyncio.TimerHandle | None = None  # over a client that has to read
     _unparsed = b""
     _header_bytes = 0  # since headers or a request ended, or a part of a body came
     _in_headers = True
@@ -55,6 +66,42 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = BoundedFlow(transport, self._is_waiting)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._paused.pop(self, None)
+        self._end_watch()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client, which has to read; leave the slowest clients if too much waits."""
+        super().pause_writing()
+        self._paused[self] = None
+        self._watch_reading()
+        unsent = sum(each.transport.get_write_buffer_size() for each in self._paused)
+        for slowest in list(self._paused):
+            if unsent <= MOST_UNSENT or slowest is self:
+                break
+            unsent -= slowest.transport.get_write_buffer_size()
+            slowest.leave()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read nearly all."""
+        super().resume_writing()
+        self._paused.pop(self, None)
+        if not self.transport.is_closing():
+            self._end_watch()
+
+    def leave(self) -> None:
+        """Drop a client together with what it has not read."""
+        self._paused.pop(self, None)
+        self._end_watch()
+        self.transport.abort()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, once the client has read its answers."""
+        super().timeout_keep_alive_handler()
+        self._watch_reading()
+
     def data_received(self, data: bytes) -> None:
         """Parse data, as far as no request waits behind the one that is answered."""
         self._unparsed += data
@@ -64,7 +111,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """Go on with the next request."""
         super().on_response_complete()
         self._parse()
-        if not self.transport.is_closing():
+        if self.transport.is_closing():
+            self._watch_reading()
+        else:
             self.flow.resume_reading()
 
     def shutdown(self) -> None:
@@ -73,6 +122,8 @@ class BoundedProtocol(HttpToolsProtocol):
         A request that is sent only in part gets a few seconds for the rest.
         """
         super().shutdown()
+        if self.transport.is_closing():
+            self._watch_reading()
         if self._is_half_sent():
             self.loop.call_later(REST, self._abandon)
 
@@ -135,6 +186,7 @@ class BoundedProtocol(HttpToolsProtocol):
             line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
             self.transport.write(line + head + b"\r\n" + body)
         self.transport.close()
+        self._watch_reading()
 
     def _parse(self) -> None:
         """Give httptools what has come, in pieces, and stop at what is too much."""
@@ -157,6 +209,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unparsed = data[start:]
         if self._unparsed:
             self.flow.pause_reading()
+
+    def _watch_reading(self) -> None:
+        """Leave the client unless it takes some bytes in time, and in each such time after it."""
+        if self._watch is None and (unsent := self.transport.get_write_buffer_size()):
+            self._watch = self.loop.call_later(UNREAD, self._check_reading, unsent)
+
+    def _check_reading(self, unsent: int) -> None:
+        self._watch = None
+        if self.transport.get_write_buffer_size() < unsent:
+            self._watch_reading()
+        else:
+            self.leave()
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
 
     def _is_waiting(self) -> bool:
         return bool(self.pipeline or self._unparsed)

@@ -20,6 +20,7 @@ from rejoinder.serving.desk.address import Address, NoteError
 from rejoinder.serving.desk.events import MESSAGES, Desk, Event, RefusedError
 from rejoinder.serving.desk.index import IndexSearcher, Offer
 from rejoinder.serving.desk.signatures import is_signed
+from rejoinder.serving.guard import misdirected
 from rejoinder.serving.http.logs import logger
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 PATH = "/webhook"
+
+SECRET = "REJOINDER_DESK_SECRET"  # noqa: S105 (the name of a variable)
 
 MOST_BYTES = 1 << 20  # of an event
 
@@ -90,6 +93,15 @@ class Receiver:
 
     async def receive(self, request: Request) -> Response:
         """Take an event: 200 at once, whatever becomes of it."""
+        from starlette.responses import JSONResponse
+
+        headers = dict(request.scope["headers"])
+        if refusal := misdirected(request.scope, headers, None if self._secret else SECRET):
+            status, text = refusal
+            return JSONResponse({"error": text}, status)
+        return await self._take(request)
+
+    async def _take(self, request: Request) -> Response:
         from starlette.responses import JSONResponse
 
         try:
