@@ -20,6 +20,8 @@ from rejoinder.encoders import persistence, sentence
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replacement import plan_replacement
+from rejoinder.stores.milvus import collections
+from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
 
 LINES = [{"text": "Hello!", "id": "a1"}, {"text": "At noon.", "id": "a2", "tag": "time"}, {"text": "Bye.", "id": 3}]
@@ -515,6 +517,20 @@ def test_the_same_verbs_search_and_change_an_index_in_a_database(answer, refused
     assert answer("reply", name, "Bye.", "--omit", "nothing")["replies"][0]["score"] > 0.9
     refused("index", "build", "model", replies, "-o", name, *more, said="is an index already")
     refused("index", "tune", name, "--method", "ivf", said="has graphs alone")
+
+
+def test_a_milvus_server_is_named_wherever_its_index_is_opened(command, refused, replies, monkeypatch):
+    def connect(_folder, address):
+        raise UnreachableError(f"no server at {address}")
+
+    monkeypatch.setattr(collections, "connect", connect)
+    line = ("index", "build", "model", replies, "-o", "store", "--store")
+    refused(*line, "milvsu", said="--store milvsu: it is milvus, or a server's http://HOST:19530")
+    server = "http://host:19530"
+    assert f"set MILVUS_URI={server} wherever this index is opened" in command(*line, server).err
+    monkeypatch.setenv(collections.SERVER, server)
+    assert "MILVUS_URI" not in command(*line, server).err
+    assert not Path("store").exists()
 
 
 def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
@@ -170,8 +171,14 @@ def _place(output: str, milvus: str | None) -> Store:
 
     if milvus is None:
         return store_of(output)
+    from rejoinder.stores.milvus.collections import EMBEDDED, SERVER
     from rejoinder.stores.milvus.store import MilvusStore
 
+    if milvus != EMBEDDED:
+        if not milvus.startswith(("http://", "https://")):
+            raise InputError(f"--store {milvus}: it is {EMBEDDED}, or a server's http://HOST:19530")
+        if os.environ.get(SERVER) != milvus:
+            note(f"set {SERVER}={milvus} wherever this index is opened")
     return MilvusStore(output, milvus)
 
 
