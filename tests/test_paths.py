@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import inspect
 import json
-import logging
 import re
 import sys
 import threading
@@ -20,6 +19,7 @@ from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Recorder
 from rejoinder.corpora.pipeline import build  # noqa: F401 (imports are not part of the path)
+from rejoinder.serving.http.logs import logger
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.worker.computing import Computing
@@ -155,7 +155,8 @@ def test_a_message_goes_through_the_files_that_are_named(tmp_path):
     assert going_back(calls, named) == OF_SEARCH
 
 
-def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(tmp_path):
+def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(logger, "disabled", True)  # a test before may have chosen a form of lines
     named = named_in("a request to its replies")
     assert len(named) == len(set(named)) <= 10
     model = rejoinder.load("convert-small")
@@ -171,12 +172,8 @@ def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(
         async with app.state.api.lifespan(app), client:
             body = {"messages": ["Hello!", "When do you open?"], "k": 1, "no_repeat": True}
             await asyncio.sleep(0.2)  # what runs beside the requests has begun
-            logging.disable()  # a test before may have chosen a form of lines
-            try:
-                with traced("serving/", *SEARCH) as calls:
-                    answer = await client.post("/v1/replies", json=body)
-            finally:
-                logging.disable(logging.NOTSET)
+            with traced("serving/", *SEARCH) as calls:
+                answer = await client.post("/v1/replies", json=body)
         assert answer.json()["replies"][0]["text"] == "We open at nine."
         return calls
 
