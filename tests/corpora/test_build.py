@@ -1,6 +1,7 @@
 """Data folders: the same whatever runs the tasks, nothing twice, everything accounted for, whole or absent."""
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -33,6 +34,7 @@ from tests.corpora.jobs import (
 )
 from tests.corpora.toy import TOY, toy_lines
 
+FREE_NUMBER = 900  # of a descriptor: fewer are open here
 FILES = ["data.json", "test-00000.parquet", "train-00000.parquet", "valid-00000.parquet"]
 
 
@@ -249,10 +251,10 @@ def test_a_pipe_is_read_here_and_never_taken_up_again(tmp_path, engines, source)
     if source is TOY:
         same.write_text("".join(f"{line}\n" for line in toy_lines(50)))
     whole = build(source, [same], tmp_path / "whole")
-    number = 300  # the same twice, whatever other threads of this process open and close
     for _ in range(2):
         with subprocess.Popen(["cat", same], stdout=subprocess.PIPE) as writer:
-            os.dup2(writer.stdout.fileno(), number)
+            # the same number twice, that nothing else in this process has
+            number = fcntl.fcntl(writer.stdout.fileno(), fcntl.F_DUPFD_CLOEXEC, FREE_NUMBER)
             account = build(source, [f"/dev/fd/{number}"], tmp_path / "data", engine=engines[2])
             os.close(number)
     assert account.splits == whole.splits
