@@ -73,8 +73,8 @@ def _split(text: str) -> SplitResult:
         parts = SplitResult("", "", "@", "", "")  # is refused below
     user, _, hosts = parts.netloc.rpartition("@")
     further = parts.path if user else f"{parts.path}{parts.query}"
-    is_cut = "@" in f"{user}{further}" or parts.fragment or not _HOSTS.fullmatch(hosts)
-    if is_cut or _BROKEN_CODE.search(text) or "#" in text:
+    is_cut = "#" in text or "@" in f"{user}{further}" or not _HOSTS.fullmatch(hosts)
+    if is_cut or _BROKEN_CODE.search(text):
         raise InputError(
             f"the address of PostgreSQL is not {_FORM}, or its user or password holds a character"
             " that has to be written as a code: % as %25, / as %2F, ? as %3F, # as %23, @ as %40"
