@@ -10,8 +10,9 @@ import rejoinder
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.retrieval import closings
-from rejoinder.retrieval.closings import CLOSED, CLOSING_REPLIES, OPEN, OPEN_REPLIES, closings_of, may_be_closing
+from rejoinder.retrieval.closings import CLOSED, CLOSING_REPLIES, LEAST_FOUND, OPEN, OPEN_REPLIES, closings_of, may_be_closing
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.replies import NEAR_COPY
 from tests.retrieval.test_examples import WordEncoder
 
 FAQ = {
@@ -58,7 +59,7 @@ def test_an_encoder_tells_closings_by_replies():
     assert not found.is_closing(np.array([0.0, 1.0], np.float32))
 
 
-@pytest.mark.parametrize("closed", [(), CLOSED[: len(CLOSED) // 2 - 1], (*CLOSED, *OPEN)])
+@pytest.mark.parametrize("closed", [(), CLOSED[: int(LEAST_FOUND * len(CLOSED))], (*CLOSED, *OPEN)])
 def test_one_that_tells_too_little_is_not_relied_on(closed):
     assert closings_of(TellingEncoder(closed)).threshold == math.inf
 
@@ -125,7 +126,39 @@ def test_no_reply_to_a_problem_is_given_to_a_closing(index, message):
         ("The wifi worked yesterday, thanks. Now it is broken again.", "My wifi is broken"),
         ("I got your letter, thanks", "I got a letter from you"),
         ("It works again, thanks. And where is my order?", "Where is my order?"),
+        ("The wifi died last night", "My wifi is broken"),
     ],
 )
 def test_other_messages_have_their_reply(index, message, title):
     assert index.reply(message)[0].title == title
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("I was treated very rudely by your receptionist today", "We are sorry."),
+        ("the movers dropped the piano", "We pay for the damage."),
+    ],
+)
+def test_what_happened_is_no_closing(model, message, text):
+    replies = [
+        Candidate("Tell us your new address.", examples=("I have moved", "change my address")),
+        Candidate("We are sorry.", examples=("I want to complain", "your receptionist was rude")),
+        Candidate("We pay for the damage.", examples=("you dropped my wardrobe", "your men damaged it")),
+        Candidate("From 8 to 18.", examples=("when are you open", "opening hours")),
+    ]
+    assert Index.build(model, replies).reply(message)[0].text == text
+
+
+def test_a_near_duplicate_of_the_opposite_is_a_reply_of_its_own(model):
+    text = "If the course is too {0}, we move you to a {1} group in the first three weeks."
+    replies = [
+        Candidate(text.format("hard", "lower"), examples=("the course is too hard for me", "I don't follow in class")),
+        Candidate(text.format("easy", "higher"), examples=("the course is too easy for me", "I'm bored in class")),
+        Candidate("We open at nine.", examples=("when do you open", "opening hours")),
+        Candidate("You can pay by card.", examples=("how can I pay", "do you take cards")),
+    ]
+    index = Index.build(model, replies)
+    assert index.reply("the course is not too hard, it's too easy")[0].position == 1
+    vectors = model.encode_responses([reply.text for reply in replies[:2]])
+    assert vectors[0] @ vectors[1] > NEAR_COPY

@@ -16,6 +16,7 @@ from rejoinder.text.chat_words import read_chat_words
         ("i wanna pay on friday cuz i get paid then", "i want to pay on friday because i get paid then"),
         ("PLS send the MSG again", "please send the MSG again"),
         ("DID U GET MY MSG", "DID you GET MY message"),
+        ("u're late, and u\u2019ll pay", "you're late, and you\u2019ll pay"),
     ],
 )
 def test_they_are_read_as_the_words_they_stand_for(typed, read):
@@ -24,7 +25,7 @@ def test_they_are_read_as_the_words_they_stand_for(typed, read):
 
 @pytest.mark.parametrize(
     "typed",
-    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper", "Is there a 2 yr warranty?", "Does the soup contain MSG?", "Is the HV cable included?"],
+    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper", "Is there a 2 yr warranty?", "Does the soup contain MSG?", "Is the HV cable included?", "pl\u017f", "d\u2019u"],
 )
 def test_names_numbers_and_addresses_stay(typed):
     assert read_chat_words(typed) == typed

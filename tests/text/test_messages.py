@@ -240,3 +240,15 @@ def test_beside_english_sentences_others_are_not_read(text, parts):
 )
 def test_a_message_without_an_english_sentence_is_foreign(text):
     assert read_message(text).corrected(Speller(["my bill is too high"])).is_foreign
+
+
+@pytest.mark.parametrize("letters", ["s\u017f", "k\u212a", "i\u0131", "i\u0130"])
+def test_letters_that_some_take_for_others_are_read_as_they_are(letters):
+    # to a pattern without case they are the same, to a look-up they are not
+    ours, theirs = letters
+    text = (
+        "hi, msg me plz: r u open on sat, mon-fri or this sun? thx. I think it is no longer"
+        " like this, my skirts aren't shipped. Kind regards, Kim. Sent from my iPhone"
+    )
+    for at in [place for place, letter in enumerate(text.lower()) if letter == ours]:
+        assert read_message(f"{text[:at]}{theirs}{text[at + 1 :]}").corrected(Speller()).parts

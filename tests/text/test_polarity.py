@@ -602,3 +602,30 @@ def test_a_single_word_of_the_other_pole_says_the_same():
 def test_a_lack_with_its_time_is_no_refusal():
     assert opposed("no heating since yesterday please", ["the heating is off, what now", "heating broken"]) is None
     assert opposed("no helmet please", ["do you have helmets"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("stop calling me", "you called me five times today"),
+        ("stop charging my card", "you charged my card"),
+        ("my power is gone", "only your home is without power"),
+        ("the lift is broken", "we are without a lift"),
+        ("I don't want to pay so much", "I want to pay less"),
+        ("the group is not advanced enough", "can I go to a more advanced group"),
+        ("the seats are not reserved", "I want reserved seats"),
+    ],
+)
+def test_what_goes_on_what_lacks_and_a_measure_are_no_refusals(text, other):
+    assert opposed(text, [other]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("stop calling me", "please call me"),
+        ("I don't want to receive letters any longer", "I want to receive letters"),
+    ],
+)
+def test_these_are_refusals_all_the_same(text, other):
+    assert opposed(text, [other]) == other

@@ -35,6 +35,8 @@ def test_they_are_read_as_whole_names(typed, read):
         "we lay in the sun, sat up late",
         "on Saturday",
         "mon-ami.example or sun-tan",
+        "open on fr\u0131?",  # Turkish letters, which are no other case of English ones
+        "mon or \u017fun, or fr\u0130",
     ],
 )
 def test_other_words_stay(typed):

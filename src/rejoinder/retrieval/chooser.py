@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,6 +45,11 @@ class Chooser:
         lowest = ANY_SCORE if minimum is None else minimum
         order = joined.answers_first(lowest)
 
+        @functools.cache
+        def opposes(number: int) -> bool:
+            reply = read_reply(self.filtered, number)
+            return bool(reply.known and parts.opposite(joined.with_part(number, reply)))
+
         def choose(pool: int) -> list[Reply] | None:
             best = postprocess(
                 joined.numbers[order],
@@ -53,6 +59,7 @@ class Chooser:
                 self.options,
                 pool=pool,
                 is_last=joined.complete_from < lowest,
+                opposes=opposes,
             )
             return None if best is None else list(itertools.starmap(joined.with_part, best))
 

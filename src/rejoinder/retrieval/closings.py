@@ -67,6 +67,16 @@ CLOSED = (
     "it works like a charm",
     "The neighbour took my package in",
     "I found the number on the back, thanks",
+    "she is fit again, thank you doctor",
+    "the lights came on again an hour ago",
+    "Your colleague sorted it out on the phone",
+    "turned out that my son had the keys",
+    "I reached somebody by phone, thanks",
+    "It has started by itself again",
+    "The refund has arrived, great",
+    "he eats again, thanks",
+    "Just got the code, thanks",
+    "The driver brought it ten minutes ago",
 )
 OPEN = (
     "My parcel arrived with a hole in it",
@@ -95,12 +105,50 @@ OPEN = (
     "I was told that a form was sent to me",
     "I paid in cash and the driver gave me half of the change",
     "I found this ring in the lift",
+    "A crack appeared in the windscreen",
+    "I have changed banks",
+    "we were overcharged at the bar",
+    "She sprained her ankle on your stairs",
+    "our tent flew away in the storm",
+    "my mother passed away and the contract was hers",
+    "I have started a new job in another town",
+    "I left my jacket on the train",
+    "a wheel came off the pram",
+    "The tap has dripped all night",
+    "my brother was given the medicine of somebody else",
+    "the guide arrived drunk",
+    "I was billed in May and it was paid in June",
+    "they were unfriendly and laughed at us",
+    "We were bitten by bedbugs",
+    "my coat was soaked and it has shrunk now",
+    "I was pushed on the escalator",
+    "The soup was cold and the waiter was rude",
+    "I graduated in summer",
+    "now everything is blue",
+    "We were seated beside the kitchen",
+    "I passed the exam and moved abroad",
+    "The nurse was in a hurry and bruised my arm",
+    "the neighbour mowed his lawn at night",
+    "I was bitten yesterday",
+    "our boiler exploded last night",
+    "The shelf has collapsed",
+    "I retired and sold my shop",
+    "somebody drove into my car in front of your shop",
+    "My name was spelled wrongly on the ticket",
+    "I have just turned sixty-five",
+    "I pressed the red button and the whole thing went off",
+    "You sent the invoice to my former flat",
+    "my licence expired last week",
+    "I sold the car in March",
+    "the lamp fell down and nearly hit my child",
+    "He was scratched by your cat",
+    "my wallet was taken out of the locker",
 )
 """Messages that close nothing, with the words of such as do."""
 
 SHARPNESS = 8.0  # of the mean over replies: the best ones count most
-MOST_WRONG = 0.05  # of `OPEN`
-LEAST_FOUND = 0.5  # of `CLOSED`, from which an encoder is relied on
+MOST_WRONG = 0.03  # of `OPEN`
+LEAST_FOUND = 0.4  # of `CLOSED`, from which an encoder is relied on
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +172,7 @@ _known: WeakKeyDictionary[DualEncoder, Closings] = WeakKeyDictionary()
 
 
 def closings_of(encoder: DualEncoder) -> Closings:
-    """Return what an encoder tells of closings; it encodes some seventy texts the first time."""
+    """Return what an encoder tells of closings; it encodes a hundred texts the first time."""
     closings = _known.get(encoder)
     if closings is None:
         closings = _known[encoder] = _measure(encoder)

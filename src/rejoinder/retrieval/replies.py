@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -107,14 +107,16 @@ def postprocess(
     *,
     pool: int,
     is_last: bool,
+    opposes: Callable[[int], bool],
 ) -> list[tuple[int, Reply]] | None:
     """Return the best k of the candidates of a context, which come best first: numbers and replies.
 
     k is chosen among the `pool` best that may be given. None if there are fewer, unless `is_last`
-    says that there are no more candidates.
+    says that there are no more candidates. `opposes` tells of a candidate whether it answers the
+    opposite of the message.
     """
     best = remove_near_duplicates(
-        numbers, scores, filtered, forbidden, pool, distinct=options.distinct
+        numbers, scores, filtered, forbidden, pool, opposes, distinct=options.distinct
     )
     if len(best) < pool and not is_last:
         return None
@@ -130,21 +132,23 @@ def remove_near_duplicates(
     filtered: FilteredRows,
     forbidden: frozenset[str],
     count: int,
+    opposes: Callable[[int], bool],
     *,
     distinct: bool,
 ) -> list[tuple[int, Reply]]:
     """Return the best `count` candidates without forbidden ones: their numbers and replies.
 
-    With `distinct` also without near-duplicates of better ones, most of which are not even read.
+    With `distinct` also without near-duplicates of better ones, most of which are not even read. No
+    reply is a duplicate of one that answers the opposite of the message, unless it does so, too.
     """
     vectors = unit_rows(filtered.responses(numbers)) if distinct else None
     best: list[tuple[int, Reply]] = []
     keys = set(forbidden)
-    near = np.zeros(len(numbers), dtype=bool)
+    original = np.full(len(numbers), -1)  # the number of a better one that it is a duplicate of
     for row, (number, score) in enumerate(zip(numbers.tolist(), scores.tolist(), strict=True)):
         if len(best) == count:
             break
-        if near[row]:
+        if original[row] >= 0 and (not opposes(int(original[row])) or opposes(number)):
             continue
         reply = read_reply(filtered, number, score)
         key = text_key(reply.text) if forbidden or distinct else ""
@@ -153,7 +157,8 @@ def remove_near_duplicates(
         best.append((number, reply))
         if vectors is not None:
             keys.add(key)
-            near |= vectors @ vectors[row] >= NEAR_COPY
+            is_near = vectors @ vectors[row] >= NEAR_COPY
+            original[is_near & (original < 0)] = number
     return best
 
 

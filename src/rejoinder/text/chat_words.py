@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rejoinder.patterns import search_pattern
+from rejoinder.text.courtesy import words
 
 _READ_AS = """
 u you, ur your, pls please, plz please, thx thanks, thnx thanks, thanx thanks,
@@ -17,21 +18,23 @@ wot what, hav have, sum1 someone, ne1 anyone, heya hey"""
 _WORDS = dict(entry.split(maxsplit=1) for entry in _READ_AS.strip().split(","))
 _OTHER_IN_CAPITALS = frozenset(["MSG", "HV"])  # glutamate, high voltage
 _BEFORE_PRONOUNS = {"r": "are", "4": "for"}
+_FORMS = frozenset(form.partition("/")[0] for form in (*_WORDS, *_BEFORE_PRONOUNS))
 _SHORT = search_pattern(
-    r"(?<![\w@/.'-])(?i:"
+    r"(?<![\w@/.'\u2019-])(?ai:"
     + "|".join(map(re.escape, sorted(_WORDS, key=len, reverse=True)))
     + r"|r(?= (?:you|u|the|there|they|we|these|those|your|ur)\b)"
-    r"|4(?= (?:me|you|u|us|my|him|her|them|it)\b))(?![\w@/'-]|\.\w)"
+    r"|4(?= (?:me|you|u|us|my|him|her|them|it)\b))(?![\w@/-]|\.\w)"
 )
 
 
 def read_chat_words(text: str) -> str:
     """Return a text with the words for which its short forms stand.
 
-    >>> read_chat_words("r u open tmrw")
-    'are you open tomorrow'
+    >>> read_chat_words("r u open tmrw? u're late")
+    "are you open tomorrow? you're late"
     """
-    return _SHORT.sub(_word, text)
+    read = (word.partition("'")[0] for word in words(text))
+    return text if _FORMS.isdisjoint(read) else _SHORT.sub(_word, text)
 
 
 def _word(match: re.Match[str]) -> str:

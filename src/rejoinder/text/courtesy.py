@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 
 from rejoinder.patterns import match_pattern, search_pattern
 
@@ -97,6 +98,7 @@ _INDIRECT = search_pattern(
     r"|understand) (?:how|if|whether|when|where|what|which|who|why)\b"
 )
 _DRAWN_OUT = search_pattern(r"(.)\1(?<=[^\W\d_])\1++")  # looks for a letter where two are alike
+_once = operator.itemgetter(1)
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -106,7 +108,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def _words(text: str) -> tuple[str, ...]:
     plain = text.lower().replace("\u2019", "'")
-    return tuple(_WORD.findall(_DRAWN_OUT.sub(r"\1", plain)))
+    return tuple(_WORD.findall(_DRAWN_OUT.sub(_once, plain)))
 
 
 _words_of_short = functools.lru_cache(maxsize=4096)(_words)

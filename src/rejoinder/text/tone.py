@@ -7,11 +7,12 @@ import re
 from rejoinder.patterns import match_pattern, search_pattern
 
 _MARKS = search_pattern(r"[?!]{2,}+(?:1{1,3}[?!]*+)?")  # "!!1!" too
-_STOPS = search_pattern(r"(?:(?<!\.)\.{2,}+|\u2026)(?=\s|\Z)")
+_STOPS = search_pattern(r"(?:\.(?<!\.\.)\.++|\u2026)(?=\s|\Z)")
 _EMOTICON = search_pattern(
     r"(?<![^\s.,!?])(?:(?:[:;=][-o^']?[)(\]\[DPpOo/\\|*3]){1,5}|[xX]D|<3|\^_?\^|-_{1,3}-|[)(]:)"
     r"(?![^\s.,!?])"
 )
+_EYES = (":", ";", "=", "<3", "^", "xD", "XD", "-_")  # of which each emoticon has one
 _INTERJECTION = match_pattern(
     r"(?i:omf?g|l(?:ol){1,9}z?|lmf?ao|rofl|a?(?:ha){2,9}h?|(?:he){2,9}h?|u[gr]?h+|argh+"
     r"|tbh|idk|ngl|smh)"
@@ -32,7 +33,8 @@ def without_tone(text: str) -> str:
 
 def _line_without(line: str) -> str:
     calm = _STOPS.sub(_stop, _MARKS.sub(_mark, line))
-    words = _EMOTICON.sub("", calm).split()
+    has_emoticon = any(eyes in calm for eyes in _EYES)
+    words = (_EMOTICON.sub("", calm) if has_emoticon else calm).split()
     first = 0
     while first < len(words) and _is_interjection(words[first]):
         first += 1

@@ -31,6 +31,8 @@ def customer_lines(text: str) -> str:
     >>> customer_lines("Agent: Do you want to cancel it?\nVisitor: No, I lost it")
     'No, I lost it'
     """
+    if "\n" not in text:
+        return text
     lines = [line.strip() for line in text.split("\n")]
     spoken = [(_AGENTS.match(line), _CUSTOMERS.match(line)) for line in lines]
     sides = zip(*spoken, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rejoinder.patterns import search_pattern
+from rejoinder.text.courtesy import words
 
 _DAYS = {
     "mon": "Monday",
@@ -19,10 +20,12 @@ _DAYS = {
     "sat": "Saturday",
     "sun": "Sunday",
 }
-_DAY = rf"\b(?i:{'|'.join(_DAYS)})\b"
+_DAY = rf"\b(?ai:{'|'.join(_DAYS)})\b"
 _SHORT = search_pattern(_DAY)
 _JOINED = r"(?: ?[-–/&] ?|, ?| (?:and|or|to|till|until|through|thru) )"  # noqa: RUF001 (a dash)
-_SEVERAL = search_pattern(rf"(?<![\w'@.-])(?<!the ){_DAY}(?:{_JOINED}{_DAY})+(?![\w'@-]|\.\w)")
+_SEVERAL = search_pattern(
+    rf"(?<![\w'\u2019@.-])(?<!the ){_DAY}(?:{_JOINED}{_DAY})+(?![\w'\u2019@-]|\.\w)"
+)
 _BEFORE = r"on|this|next|last|every|each|until|till|til|open|closed"
 _BEHIND = (
     r"morning|afternoon|evening|night|and|or|at|from|before|after|between|if|for|please|pls|plz"
@@ -43,6 +46,8 @@ def read_weekdays(text: str) -> str:
     >>> read_weekdays("are you open on sat, or mon-fri only? I sat in the sun")
     'are you open on Saturday, or Monday-Friday only? I sat in the sun'
     """
+    if _DAYS.keys().isdisjoint(words(text)):
+        return text
     return _ALONE.sub(_with_whole_names, _SEVERAL.sub(_with_whole_names, text))
 
 

@@ -18,10 +18,10 @@ LEAST_CONTENT = 2  # words of content beside web addresses, from which these are
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENTITY = search_pattern(r"&(?:[A-Za-z]{2,8}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,5});")
 _EMPHASIS = search_pattern(r"(?:\*\*|~~)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))")
-_BLANKS = search_pattern(r"[^\S\r\n]++")
+_BLANKS = search_pattern(r"[^\S\r\n](?:(?<! )|(?=[^\S\r\n]))[^\S\r\n]*+")  # no blank alone
 _WEB = r"(?:https?://|www\.)[^\s<>\"()]{1,2000}(?<![.,;:!?'])"
 _ADDRESS = search_pattern(rf"\({_WEB}\)|<{_WEB}>|\b{_WEB}", re.IGNORECASE)
-_BEFORE_MARK = search_pattern(r"(?<!\s) (?=[?!.,;](?:\s|\Z))")
+_BEFORE_MARK = search_pattern(r" (?<!\s )(?=[?!.,;](?:\s|\Z))")
 
 
 def plain_wording(text: str) -> str:
@@ -35,7 +35,8 @@ def plain_wording(text: str) -> str:
     >>> plain_wording("omg r u open tmrw???")
     'are you open tomorrow?'
     """
-    plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text.translate(_WIDE))
+    narrow = text if text.isascii() else text.translate(_WIDE)
+    plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), narrow)
     plain = _without_addresses(unicodedata.normalize("NFC", plain))
     plain = _BLANKS.sub(" ", _EMPHASIS.sub("", plain))
     read = read_weekdays(read_emoji(_BEFORE_MARK.sub("", plain)))  # before "mon" makes it French
@@ -49,8 +50,8 @@ def _without_addresses(text: str) -> str:
 
     Their words say where something is, not what.
     """
-    rest = _ADDRESS.sub("", text)
-    if rest == text:
+    if "://" not in text and "www." not in text.lower():
         return text
+    rest = _ADDRESS.sub("", text)
     tokens = [word for word in words(rest) if word.isalpha() and has_content(word)]
     return rest if len(tokens) >= LEAST_CONTENT else text

@@ -21,11 +21,12 @@ from rejoinder.text.sentences.openings import count_opening
 from rejoinder.text.sentences.questions import is_question
 
 LEAST_WORDS = 3  # of what is left of a sentence
+KEPT = 256  # sentences and clauses: those of a message are judged several times in a row
 MOST_NAMES = 3  # words of a name
 _EDGES = " ,;:-\u2013\u2014"
 _DASHES = ("-", "\u2013", "\u2014")
 _MARKS = " .!"
-_BREAK = search_pattern(r"(?<=[,;:!])\s++|(?<!\s)\s++[-\u2013\u2014]{1,2}\s++")
+_BREAK = search_pattern(r"\s(?:(?<=[,;:!]\s)\s*+|(?<!\s\s)\s*+[-\u2013\u2014]{1,2}\s++)")
 _NAMING = match_pattern(r"(?i:(?:and |so )?+(?:i am|i'm|this is)\b)")
 _NAMED = match_pattern(
     rf"(?i:(?:and |so )?+my name(?: is|'s))(?:\s++\S++){{1,{MOST_NAMES}}}+\s*+\Z"
@@ -49,7 +50,7 @@ def without_courtesy(sentence: str) -> str:
     These are clauses between commas or dashes: courtesy in front, thanks behind; and a greeting
     without a comma. A sentence of which less than three words would be left stays as it is.
     """
-    clauses = _clauses(sentence)
+    clauses = list(_clauses(sentence))
     del clauses[: _count_courtesy(clauses)]
     if _is_signed(clauses):
         del clauses[-1]
@@ -79,6 +80,7 @@ def _count_courtesy(clauses: Sequence[str]) -> int:
     return min(next(told, len(clauses)), len(clauses) - 1)
 
 
+@functools.lru_cache(maxsize=KEPT)
 def is_courtesy(sentence: str) -> bool:
     """Return whether a sentence is courtesy alone, or says a name: "Hi, I'm Kim.", "Cheers Kim"."""
     plain = sentence.rstrip(_MARKS)
@@ -121,13 +123,18 @@ def _is_signature(ending: str) -> bool:
     return has_content(ending) and _is_courtesy(ending, is_courteous)
 
 
-def _clauses(sentence: str) -> list[str]:
+@functools.lru_cache(maxsize=KEPT)
+def _clauses(sentence: str) -> tuple[str, ...]:
     """Return the clauses of a sentence, each with the break behind it."""
     ends = [match.end() for match in _BREAK.finditer(sentence)]
-    return [sentence[start:end] for start, end in itertools.pairwise([0, *ends, len(sentence)])]
+    if not ends:
+        return (sentence,)
+    return tuple(
+        sentence[start:end] for start, end in itertools.pairwise([0, *ends, len(sentence)])
+    )
 
 
-@functools.lru_cache(maxsize=256)  # a message's clauses are judged several times in a row
+@functools.lru_cache(maxsize=KEPT)
 def _is_courtesy(clause: str, judge: Callable[[str], bool]) -> bool:
     """Return whether a clause is courtesy, as `judge` says, or says a name, or both."""
     if (

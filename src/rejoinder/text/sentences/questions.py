@@ -15,7 +15,9 @@ LEAST_BEFORE = 3  # words before a question within a sentence
 LEAST_QUESTION = 4  # words of it
 _FAR = 3  # words between an interrogative and its verb: "which two forms do I need"
 _LINK = r"(?:and|but|or|so|also|then|[-\u2013\u2014]{1,2})"
-_JOINT = search_pattern(rf"(?i:(?:(?<=[,;:])\s++|(?<!\s)\s++(?={_LINK}\s))(?:{_LINK}\s++)*+)")
+_JOINT = search_pattern(
+    rf"\s(?:(?<=[,;:]\s)\s*+|(?<!\s\s)\s*+(?=(?i:{_LINK})\s))(?:(?i:{_LINK})\s++)*+"
+)
 _EDGES = " ,;:-\u2013\u2014"
 _OPENING_WORDS = "and but or so also still ok okay then well - \u2013 \u2014 --"
 _OF_HOW_WORDS = "much many long often far early late soon old big expensive about"

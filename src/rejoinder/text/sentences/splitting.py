@@ -21,6 +21,7 @@ _GLUED = search_pattern(  # two sentences without a blank, no address and no num
     r"(?<![\w@/.=-])([^\W\d_]{1,30})(?:([!?])(?=[^\W\d_]{1,30}(?![\w@/=]))"
     r"|\.(?=([^\W\d_]{1,30})(?![\w@/=-]|\.\w)))"
 )
+_MARK_BEFORE_LETTER = search_pattern(r"[.!?](?=[^\W\d_])")
 _BULLET = match_pattern(r"(?:[-*+\u2022\u00b7\u25aa\u25e6\u2023\u2013\u2014]|\d{1,2}[.)])[ \t]")
 _NUMBER = match_pattern(r"\d{1,2}\.")  # of an item
 _NAMING = """
@@ -78,7 +79,8 @@ def _begins(paragraph: str, start: int) -> bool:
 
 def _with_blanks(paragraph: str) -> str:
     """Return a paragraph with a blank between sentences that were typed without one."""
-    return _GLUED.sub(_with_blank, paragraph)
+    is_any = _MARK_BEFORE_LETTER.search(paragraph) is not None
+    return _GLUED.sub(_with_blank, paragraph) if is_any else paragraph
 
 
 def _with_blank(match: re.Match[str]) -> str:

@@ -57,6 +57,8 @@ _LISTED = frozenset(
         "needed",
     ]
 )
+_DEGREES = frozenset(["so", "that", "this", "too", "as"])
+_AMOUNTS = frozenset(["much", "many", "long", "often", "far"])
 _LASTING = frozenset(["since", "yesterday"])  # "no heating since yesterday, please" is a lack
 _NEEDED = frozenset(["needed", "necessary", "required"])
 _NEEDING_NOTHING = frozenset(["it", "you"])  # "you do not need to"
@@ -72,11 +74,14 @@ def denied_places(tokens: list[str]) -> dict[int, Sign]:
             denied = _scope(tokens, position)
             if tokens[position] == "without":
                 denied = _not_said_before(tokens, position, denied)
+            if denied and _is_measured(tokens, denied[-1]):
+                signs |= dict.fromkeys(denied, Sign.OPEN)
+                continue
             signs |= dict.fromkeys(denied, _denial(tokens, position))
         elif tokens[position] == "nothing" and _is_object(tokens, position):
             signs[position - 1] = Sign.NOT_SO
     signs |= dict.fromkeys(bare_denials(tokens), Sign.UNWISHED)
-    unwished = [at for at, sign in signs.items() if sign is Sign.UNWISHED]
+    unwished = [at for at, sign in signs.items() if sign in (Sign.UNWISHED, Sign.UNINTENDED)]
     objects = itertools.chain.from_iterable(_objects(tokens, at) for at in unwished)
     return dict.fromkeys(objects, Sign.OPEN) | signs
 
@@ -129,6 +134,15 @@ def _objects(tokens: list[str], position: int) -> list[int]:
     return positions
 
 
+def _is_measured(tokens: list[str], position: int) -> bool:
+    """Return whether a measure alone is denied: "I don't want to pay so much", "not big enough"."""
+    clause = [*itertools.takewhile(lambda token: token not in ENDS, tokens[position + 1 :])]
+    is_enough = clause[:1] == ["enough"]
+    return is_enough or any(
+        one in _DEGREES and other in _AMOUNTS for one, other in itertools.pairwise(clause)
+    )
+
+
 def _stops(tokens: list[str], position: int) -> bool:
     """Return whether a word stops what follows: "stop calling", "undo the freeze"."""
     following = tokens[position + 1] if position + 2 <= len(tokens) else ""
@@ -160,8 +174,11 @@ def _denial(tokens: list[str], position: int) -> Sign:
         return _denial_by_not(tokens, position, before)
     if tokens[position] in NOBODY:
         return _denial_by_nobody(tokens, position)
+    if tokens[position] == "without":
+        return Sign.NOT_SO if before[-1:] and before[-1] in BE else Sign.UNWISHED
     if tokens[position] != "no":
-        return Sign.UNWISHED
+        is_going_on = stem_of(tokens[position]) == "stop" and tokens[position + 1].endswith("ing")
+        return Sign.UNINTENDED if is_going_on else Sign.UNWISHED
     is_wish = not WISH.isdisjoint(before) or tokens[position + 1 : position + 2] == ["need"]
     if is_wish or _is_declined(tokens, position):
         return Sign.UNWISHED

@@ -68,8 +68,9 @@ def _is_stressed(tokens: list[str], position: int) -> bool:
 def _is_to_be_done(tokens: list[str], position: int) -> bool:
     """Return whether a participle is wished: "to be cancelled", "I need it cancelled"."""
     before = tokens[max(0, position - 4) : position]
+    is_wanted = not WANTED.isdisjoint(before[-1:])  # "I want reserved seats"
     is_seen = any(stem_of(token) in SEEMING for token in before)  # "it seems to be cancelled"
-    return _is_caused(before) or (before[-1:] == ["be"] and not is_seen)
+    return is_wanted or _is_caused(before) or (before[-1:] == ["be"] and not is_seen)
 
 
 def _is_caused(before: list[str]) -> bool:

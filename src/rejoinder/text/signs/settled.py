@@ -22,7 +22,7 @@ _STATE_WORDS = """
 clean quiet fast quick fine ok okay good great perfect normal stable online available correct up
 back
 """  # behind "is"
-_WELL_WORDS = "work function fix solve resolve sort settle restore succeed repair"
+_WELL_WORDS = "work function fix solve resolve sort settle restore succeed repair help"
 _DONE_WORDS = "find receive get remember manage"
 _ARRIVED_WORDS = "arrive come"
 _FAILING_WORDS = """
@@ -35,8 +35,9 @@ empty late old twice only except charge other different same
 _OPEN_WORDS = """
 no without nobody nothing but still yet however although if unless until want need please how why
 when where what which who whether instead make let help try expect hope wish wait should would must
-will
+will since think
 """  # of what is asked, wished or not so
+_PRAISE_WORDS = "great perfect super brilliant awesome excellent wonderful fantastic amazing"
 _CASE_WORDS = "ticket case issue request message mail email it this that"
 _STATES = frozenset(_STATE_WORDS.split())
 _WELL = frozenset(map(stem_of, _WELL_WORDS.split()))
@@ -49,10 +50,17 @@ _FAILING = frozenset(map(stem_of, _FAILING_WORDS.split()))
 _BAD = _FAILING | frozenset(map(stem_of, _BAD_WORDS.split()))
 _OPEN = frozenset(_OPEN_WORDS.split())
 _THANKS = frozenset(["thanks", "thank", "thx", "cheers"])
+_PRAISE = frozenset(_PRAISE_WORDS.split())
+_NEVER_MIND = ["not", "mind"]
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
 _NEW_THING = frozenset(["a", "an", "some", "another", "to", "with", "out", "that"])
 """Behind "found", "arrived": perhaps a fault, or another matter."""
 _ELSEWHERE = frozenset(["to", "at", "on", "in"])  # "back at the login page"
+_SOLVED = search_pattern(
+    r"(?i)\b(?:(?:the|my|our) )?(?:problem|issue|error|fault|bug)s?"
+    r"(?: is| was| are| were| has been| have been)?(?: now| already)? (?:solved|fixed|resolved)\b"
+    r"(?=\s*(?:\Z|[.,!;]| now| already| and| thank))"
+)
 _OVER = search_pattern(r"\b(?:no longer|any ?more)\b", re.IGNORECASE)
 _PAST = frozenset(["was", "were"])
 _MARKS = _THANKS | TURNED | _PAST | {"already", "done"}
@@ -73,13 +81,15 @@ def is_settled(text: str, *, is_marked: bool = True) -> bool:
     If `is_marked`, it has to say that this is new, "now" or "again", or give thanks, and name the
     thing as one that both sides know.
     """
-    tokens = tokenize(text)
+    tokens = tokenize(_SOLVED.sub("it is solved now", text))
     if len(tokens) > MOST_WORDS or "?" in tokens or not _OPEN.isdisjoint(tokens):
         return False
     is_over = _OVER.search(text) is not None
-    if is_marked and not is_over and _THANKS.isdisjoint(tokens) and TURNED.isdisjoint(tokens):
-        return False
     clauses = _clauses(tokens)
+    is_praised = bool(clauses) and _is_praise(clauses[0])
+    is_new = is_over or is_praised or not (TURNED | _THANKS).isdisjoint(tokens)
+    if is_marked and not is_new:
+        return False
     rest = [
         clause
         for clause in clauses
@@ -146,8 +156,11 @@ def _has_subject(clause: list[str], position: int) -> bool:
 
 def _is_state(clause: list[str], position: int) -> bool:
     """Return whether a word says how something is: "is clean", not "is back at the start"."""
-    is_elsewhere = not _ELSEWHERE.isdisjoint(clause[position + 1 : position + 2])
     is_said = not BE.isdisjoint(clause[max(0, position - 2) : position])
+    following = clause[position + 1 :]
+    if clause[position] == "on" or following[:1] == ["on"]:  # "back on"
+        return is_said and TURNED.issuperset(word for word in following if word != "on")
+    is_elsewhere = not _ELSEWHERE.isdisjoint(following[:1])
     return clause[position] in _STATES and is_said and not is_elsewhere
 
 
@@ -175,8 +188,15 @@ def _is_repeated(token: str, stem: str) -> bool:
     return stem in _REPEATED and is_past(token)
 
 
+def _is_praise(clause: list[str]) -> bool:
+    """Return whether a clause says no more than "great", or "never mind"."""
+    return clause == _NEVER_MIND or _PRAISE.issuperset(clause)
+
+
 def _says_nothing_more(clause: list[str]) -> bool:
     """Return whether a clause is courtesy, tells the cause, or permits: "you can close it"."""
+    if _is_praise(clause):
+        return True
     if "not" in clause:
         return False
     pairs = itertools.pairwise(clause)
