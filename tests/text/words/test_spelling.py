@@ -160,6 +160,16 @@ def test_a_name_begins_a_text(name):
         assert speller.correct(f"{name} {rest}") == (f"{name} {rest}", ())
 
 
+@pytest.mark.parametrize("name", ["Luke", "Tim", "Ned", "Emil", "Ivan", "Tim's brother", "Greta", "Hans", "Marta"])
+def test_a_first_name_that_is_a_slip_away_from_a_word_begins_a_text(name):
+    speller = Speller(["I like great time, you need your email, an iban and a hand", "we married at the market"])
+    assert speller.correct(f"{name} has a cold") == (f"{name} has a cold", ())
+
+
+def test_a_first_name_in_small_letters_may_be_a_slip():
+    assert Speller(["your email"]).correct("luke an emil")[0] == "like an email"
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -88,7 +88,8 @@ _SLOGAN = match_pattern(
     r"|tiktok|twitter|xing|x|youtube)\b[^.!?\n]{0,80}"
     r"|(?:proud )?winners? of (?:the|a|an)\b[^.!?\n]{0,80})[.!]{0,3}"
 )
-_ADDRESSING = frozenset("you your it its them this that also too need want would".split())
+_ADDRESSING_WORDS = "you your it its them this that also too need want would"
+_ADDRESSING = frozenset(_ADDRESSING_WORDS.split())
 
 
 def clean_mail(text: str) -> str:

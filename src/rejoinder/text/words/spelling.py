@@ -24,6 +24,7 @@ from rejoinder.text.words.english import (
     date_words,
     english,
     english_words,
+    first_names,
     has_odd_letters,
     misspellings,
     rank_of,
@@ -119,13 +120,16 @@ class Speller:
     def _is_slip(self, word: str, near: str, is_first: bool) -> bool:
         """Return whether a word that is written as a name is surely a slip of another.
 
-        The other is a day or month or, at the beginning, a frequent word or one of the index. A
-        word that is too long or too odd for a name may be any. Only a long word of the index may be
-        an unlikely slip away. Two words may stand at the beginning alone.
+        A frequent first name is none. The other is a day or month or, at the beginning, a frequent
+        word or one of the index. A word that is too long or too odd for a name may be any. Only a
+        long word of the index may be an unlikely slip away. Two words may stand at the beginning
+        alone.
         """
         is_own = near in self.own
         if " " in near:
             return is_first
+        if plain(word).partition("'")[0] in first_names():
+            return False
         is_long = is_own and len(word) >= LEAST_TWO_CAPITAL
         if not is_long and slip_cost(plain(word), near) > NEAR_COST:
             return False
