@@ -16,6 +16,8 @@ QUESTION = "where is my parcel"
         "hey bot ",
         "ok so ",
         "hope your well ",
+        "hiya, hope your well x ",
+        "xx ",
         "Hope you are well, ",
         "sorry to bother you again ",
         "quick question from my side: ",
@@ -35,7 +37,7 @@ def test_a_question_is_read_without_what_opens_it(opening):
 
 @pytest.mark.parametrize(
     "sentence",
-    ["so far it works", "morning classes", "can you help me find it", "can you tell me about prices", "please do it", "I hope it works", ""],
+    ["so far it works", "x is a letter", "morning classes", "can you help me find it", "can you tell me about prices", "please do it", "I hope it works", ""],
 )
 def test_what_says_something_opens_nothing(sentence):
     assert count_opening(sentence) == 0
