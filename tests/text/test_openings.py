@@ -46,3 +46,8 @@ def test_what_says_something_opens_nothing(sentence):
 @pytest.mark.parametrize("ending", [" tia", " cheers mate", " KR Kim", " - Kim", " please let me know", " any ideas", " xx", ", please help"])
 def test_a_question_is_read_without_what_ends_it(ending):
     assert read_message(f"{QUESTION}{ending}").parts[-1] == QUESTION
+
+
+@pytest.mark.parametrize("sentence", [f"hiya, hope ur well x {QUESTION}", f"Hello! x {QUESTION}", f"{QUESTION}? xxx"])
+def test_kisses_are_no_part_of_a_question(sentence):
+    assert [part.rstrip("?") for part in read_message(sentence).parts] == [QUESTION]

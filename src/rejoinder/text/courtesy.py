@@ -35,7 +35,7 @@ message mail email letter writing write wrote read reading finds find found reac
 contacting busy know sure hmm um uh well right yep yeah nope bye goodbye care keep work job
 people person human agent online listening working alive ping wonderful fantastic amazing hopefully
 urgent urgently asap pls plz thanx thnx tysm u ur r worry worries
-tia ta kr rgds xx xxx mate pal buddy tell ask asking wanted wondering q
+tia ta kr rgds x xx xxx mate pal buddy tell ask asking wanted wondering q
 """
 # Of other languages: none is an English word that asks something.
 _OF_OTHERS = """

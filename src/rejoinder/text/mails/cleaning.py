@@ -30,6 +30,7 @@ from rejoinder.text.mails.quotes import (
     text_below,
     without_header,
 )
+from rejoinder.text.mails.senders import without_sender
 
 MAX_SIGNATURE_LINES = 12  # below a closing
 MAX_SIGNATURE_WORDS = 12  # of such a line
@@ -120,7 +121,7 @@ def _own_text(text: str) -> str:
     lines = [line for line in mail_lines(text) if not is_program_line(line)]
     lines = _own_lines(lines)
     lines = _without_disclaimers(lines)
-    lines = _without_salutation(_without_signatures(lines))
+    lines = _without_salutation(without_sender(_without_signatures(lines)))
     return _without_closing("\n".join(lines).strip())
 
 
