@@ -96,7 +96,8 @@ _INDIRECT = search_pattern(
     r"\b(?:know|wonder(?:ing)?|curious|ask(?:ing)?|tell (?:me|us)|find out|check|explain"
     r"|understand) (?:how|if|whether|when|where|what|which|who|why)\b"
 )
-_DRAWN_OUT = search_pattern(r"(.)\1(?<=[^\W\d_])\1++")  # looks for a letter where two are alike
+DRAWN_OUT = search_pattern(r"(.)\1(?<=[^\W\d_])\1++")
+"""A letter three times or more; it is looked at where two are alike."""
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def _words(text: str) -> tuple[str, ...]:
     plain = text.lower().replace("\u2019", "'")
-    return tuple(_WORD.findall(_DRAWN_OUT.sub(r"\1", plain)))
+    return tuple(_WORD.findall(DRAWN_OUT.sub(r"\1", plain)))
 
 
 _words_of_short = functools.lru_cache(maxsize=4096)(_words)

@@ -166,6 +166,23 @@ def test_a_first_name_that_is_a_slip_away_from_a_word_begins_a_text(name):
     assert speller.correct(f"{name} has a cold") == (f"{name} has a cold", ())
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("sooo when is it", "so when is it"),
+        ("Sooo when is it", "so when is it"),
+        ("thank youuu", "thank you"),
+        ("a goood lamp, helllooo", "a good lamp, hello"),
+        ("it is freee and zyrkoniaaa", "it is free and zyrkonia"),
+        ("tomorrrow", "tomorrow"),
+        ("it is tooo late", "it is too late"),
+        ("louis xviii, size xxxl, bosch nexxxt, aaa batteries", "louis xviii, size xxxl, bosch nexxxt, aaa batteries"),
+    ],
+)
+def test_letters_that_are_drawn_out_are_no_slip(written, read):
+    assert Speller(["soon you are done, is it your zyrkonia", "tomorrow"]).correct(written)[0] == read
+
+
 def test_a_first_name_in_small_letters_may_be_a_slip():
     assert Speller(["your email"]).correct("luke an emil")[0] == "like an email"
 

@@ -26,11 +26,12 @@ from rejoinder.text.words.english import (
     english_words,
     first_names,
     has_odd_letters,
+    is_english_word,
     misspellings,
     rank_of,
 )
 from rejoinder.text.words.foreign import MAX_UNKNOWN
-from rejoinder.text.words.forms import halves, stems
+from rejoinder.text.words.forms import halves, stems, undrawn
 from rejoinder.text.words.own_words import OwnWords, count_words
 from rejoinder.text.words.slips import (
     FIRST_COST,
@@ -98,11 +99,8 @@ class Speller:
         is_all_unknown = len(unknown) == len(matches) > 1
         corrections: dict[int, str] = {}
         for match in _suspects(text, matches, unknown[:MAX_CORRECTIONS]):
-            near = self._correction(plain(match[0]))
-            if is_all_unknown and near and slip_cost(plain(match[0]), near) >= OTHER_COST:
-                continue  # rather gibberish than unlikely slips alone
-            is_first = match is matches[0]
-            if near and (not is_name(match[0]) or self._is_slip(match[0], near, is_first)):
+            near = self._read_as(match[0], match is matches[0], is_all_unknown)
+            if near:
                 corrections[match.start()] = near
         if len(unknown) - len(corrections) >= MAX_UNKNOWN * len(matches) or not corrections:
             return text, ()
@@ -116,6 +114,21 @@ class Speller:
                 changed.append(Correction(match[0], word))
                 end = match.end()
         return "".join([*pieces, text[end:]]), tuple(changed)
+
+    def _read_as(self, word: str, is_first: bool, is_all_unknown: bool) -> str | None:
+        """Return the word that an unknown one is read as; None: it stays."""
+        written = plain(word)
+        if drawn_out := self._undrawn(written):
+            return drawn_out
+        near = self._correction(written)
+        if near is None or (is_all_unknown and slip_cost(written, near) >= OTHER_COST):
+            return None  # rather gibberish than unlikely slips alone
+        return near if not is_name(word) or self._is_slip(word, near, is_first) else None
+
+    def _undrawn(self, word: str) -> str | None:
+        """Return the most frequent word that has its letters once or twice in place of thrice."""
+        known = [form for form in undrawn(word) if form in self.own or is_english_word(form)]
+        return min(known, key=rank_of) if known else None
 
     def _is_slip(self, word: str, near: str, is_first: bool) -> bool:
         """Return whether a word that is written as a name is surely a slip of another.
