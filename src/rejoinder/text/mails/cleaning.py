@@ -31,6 +31,7 @@ from rejoinder.text.mails.quotes import (
     without_header,
 )
 from rejoinder.text.mails.senders import without_sender
+from rejoinder.text.mails.web_forms import without_fields
 
 MAX_SIGNATURE_LINES = 12  # below a closing
 MAX_SIGNATURE_WORDS = 12  # of such a line
@@ -102,7 +103,7 @@ def clean_mail(text: str) -> str:
     text = without_marks(text)
     if "\n" not in text and "\r" not in text:
         return _without_closing(text)
-    text = without_header(text)
+    text = without_fields(without_header(text))
     own = _own_text(text)
     unmarked = _QUOTE_MARKS.sub("", text)
     if not own and unmarked != text:
