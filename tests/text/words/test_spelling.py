@@ -183,6 +183,22 @@ def test_letters_that_are_drawn_out_are_no_slip(written, read):
     assert Speller(["soon you are done, is it your zyrkonia", "tomorrow"]).correct(written)[0] == read
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("the enginer was maried", "the engineer was married"),
+        ("runing shoes for beginers", "running shoes for beginners"),
+        ("quiting a class i was wining", "quitting a class i was winning"),
+        ("my addres and my clas", "my address and my class"),
+        ("snorkeling and modeling", "snorkeling and modeling"),
+        ("the addresses of the campus", "the addresses of the campus"),
+    ],
+)
+def test_an_inflection_with_a_letter_once_is_a_slip(written, read):
+    speller = Speller(["the engineer got married in quiet winding streets", "my address and the class"])
+    assert speller.correct(written)[0] == read
+
+
 def test_a_first_name_in_small_letters_may_be_a_slip():
     assert Speller(["your email"]).correct("luke an emil")[0] == "like an email"
 

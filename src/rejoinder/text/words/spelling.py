@@ -168,6 +168,8 @@ class Speller:
         """Return the likeliest word that was meant; None: no word is near."""
         if word in misspellings():
             return misspellings()[word]
+        if doubled := self.own.with_letter_twice(word):
+            return doubled
         is_rare = word in english()
         is_word = (
             is_rare or self.own.is_composed(word) or not english().keys().isdisjoint(stems(word))
