@@ -199,6 +199,14 @@ def test_an_inflection_with_a_letter_once_is_a_slip(written, read):
     assert speller.correct(written)[0] == read
 
 
+@pytest.mark.parametrize("word", ["cnn", "pvt", "cpr", "cdr", "ppt", "gvt"])
+def test_a_word_without_a_vowel_is_no_unlikely_slip(word):
+    speller = Speller(["can you get me a car", "my pet"])
+    assert speller.correct(f"is it on {word} now")[1] == ()
+    assert speller.correct("it is jst wht i need")[0] == "it is just what i need"
+    assert Speller(["do not cancel it"]).correct("do n't cancel it")[0] == "do not cancel it"
+
+
 def test_a_first_name_in_small_letters_may_be_a_slip():
     assert Speller(["your email"]).correct("luke an emil")[0] == "like an email"
 

@@ -44,7 +44,8 @@ from rejoinder.text.words.slips import (
 from rejoinder.text.words.written import WORD, is_code, is_name, plain
 
 LEAST_PARTED = 2  # letters of each of two words without a blank between them
-MOST_INITIALS = 5  # capitals of an acronym
+MOST_INITIALS = 5  # capitals of an acronym, and consonants of a short form: "cnn"
+_VOWELS = frozenset("aeiouy")
 LEAST_ENGLISH = 5  # of a word that is any English one
 FREQUENT = 1_500
 """English words that a shorter word may be, with a likely slip: a letter swapped, doubled, missing
@@ -121,8 +122,13 @@ class Speller:
         if drawn_out := self._undrawn(written):
             return drawn_out
         near = self._correction(written)
-        if near is None or (is_all_unknown and slip_cost(written, near) >= OTHER_COST):
-            return None  # rather gibberish than unlikely slips alone
+        if near is None:
+            return None
+        cost = slip_cost(written, near)
+        has_vowel = written == "n't" or not _VOWELS.isdisjoint(written)
+        is_short_form = len(written) <= MOST_INITIALS and not has_vowel
+        if (is_short_form and cost > NEAR_COST) or (is_all_unknown and cost >= OTHER_COST):
+            return None  # rather initials or gibberish than unlikely slips
         return near if not is_name(word) or self._is_slip(word, near, is_first) else None
 
     def _undrawn(self, word: str) -> str | None:
