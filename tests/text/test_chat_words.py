@@ -15,6 +15,11 @@ from rejoinder.text.chat_words import read_chat_words
         ("is there a bike 4 my son 2nite", "is there a bike for my son tonight"),
         ("i wanna pay on friday cuz i get paid then", "i want to pay on friday because i get paid then"),
         ("PLS send the MSG again", "please send the MSG again"),
+        ("wat time r u open, n wats the price", "what time are you open, n what's the price"),
+        ("wat is ur phone nr?", "what is your phone number?"),
+        ("my lil dog was sick rn, sry", "my little dog was sick right now, sorry"),
+        ("dunno if u recvd it, lemme resched", "don't know if you received it, let me reschedule"),
+        ("some1 gimme smth", "someone give me something"),
         ("DID U GET MY MSG", "DID you GET MY message"),
         ("u're late, and u\u2019ll pay", "you're late, and you\u2019ll pay"),
     ],
@@ -25,7 +30,7 @@ def test_they_are_read_as_the_words_they_stand_for(typed, read):
 
 @pytest.mark.parametrize(
     "typed",
-    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper", "Is there a 2 yr warranty?", "Does the soup contain MSG?", "Is the HV cable included?", "pl\u017f", "d\u2019u"],
+    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper", "Is there a 2 yr warranty?", "Does the soup contain MSG?", "Is the HV cable included?", "Do you need an RN?", "my sister is an rn", "Lil Wayne", "a house nr Leeds", "Wat Pho", "wat kost dat", "pl\u017f", "d\u2019u", "Lil's shop"],
 )
 def test_names_numbers_and_addresses_stay(typed):
     assert read_chat_words(typed) == typed

@@ -359,6 +359,44 @@ def test_what_a_company_prints_is_left_out(below):
     assert clean_mail(f"{ASKED}\n\nKind regards\nAnn Li\nWe light your home.\n\n{below}") == ASKED
 
 
+SLOGANS = [
+    "Please consider the environment before printing this e-mail.",
+    "Think before you print.",
+    "Save paper: only print this mail if you must.",
+    "Follow us on LinkedIn for the latest news!",
+    "Winner of the Best Lamp Award 2023.",
+]
+
+
+@pytest.mark.parametrize("closing", ["Thanks", "Thank you!", "Kind regards"])
+@pytest.mark.parametrize("slogan", [*SLOGANS, "We have moved! Our new rooms are in 12 Dock Road.", "Lamps for all of Leeds."])
+def test_a_signature_with_a_slogan_is_left_out(closing, slogan):
+    assert clean_mail(f"{ASKED}\n\n{closing}\nJo\n{slogan}") == ASKED
+    assert clean_mail(f"{ASKED}\n\n{closing}\nJo\n\nJo Li | Sales\nLamp House Ltd.\n{slogan}\n{SLOGANS[0]}") == ASKED
+
+
+@pytest.mark.parametrize("slogan", SLOGANS)
+def test_a_paragraph_of_slogans_is_left_out(slogan):
+    assert clean_mail(f"{ASKED}\n\nThanks\nJo\n\n{slogan}") == ASKED
+    assert clean_mail(f"{ASKED}\n\n{slogan}\n\nAnd is it lost?").split("\n") == [ASKED, "", "", "And is it lost?"]
+
+
+@pytest.mark.parametrize("below", ["We also need a plug.", "I lost the plug too.", "Please send it today.", "Can you send a plug?", "It broke on the second day.", "Ann wants another one, would that work."])
+def test_what_is_said_directly_below_thanks_and_a_name_stays(below):
+    text = f"The lamp broke.\nThanks\nJo\n{below}"
+    assert clean_mail(text) == text
+
+
+@pytest.mark.parametrize("below", ["We have moved. The new address is 12 Dock Road.", "Follow us on our way and we show the broken lamp, the shade is lost too.", "The winner of the prize got no lamp."])
+def test_a_paragraph_that_says_something_is_no_slogan(below):
+    assert clean_mail(f"{ASKED}\n\nThanks\nJo\n\n{below}") == f"{ASKED}\n\n{below}"
+
+
+def test_a_request_below_a_slogan_stays():
+    text = f"Thanks\nJo\n{SLOGANS[3]}\nPlease call me back."
+    assert clean_mail(f"The lamp broke.\n{text}") == f"The lamp broke.\n{text}"
+
+
 def test_a_disclaimer_is_left_out():
     text = "This message is confidential and may be privileged.\nPlease delete it."
     assert clean_mail(f"{ASKED}\n\n{text}") == ASKED

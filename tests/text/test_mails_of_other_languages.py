@@ -59,3 +59,16 @@ def test_demands_and_short_forms_of_other_languages():
     assert asks("Bitte stornieren")
     assert asks("la factura, por favor")
     assert split_sentences("La Sra. Ruiz pagó. Gracias.") == ["La Sra. Ruiz pagó.", "Gracias."]
+
+
+@pytest.mark.parametrize(
+    "closing",
+    ["Best regards / Mit freundlichen Grüßen", "Regards/Cordialement", "Kind regards - Saludos", "Saludos | Best wishes,"],
+)
+def test_a_closing_in_two_languages_is_left_out(closing):
+    assert clean_mail(f"Where is it?\n\n{closing}\nKarl Maier\nMobil: 0171 555 01 22") == "Where is it?"
+
+
+@pytest.mark.parametrize("line", ["Best / worst lamp", "Thanks - Refund", "Regards/Block It"])
+def test_half_a_closing_is_none(line):
+    assert clean_mail(f"The lamp broke.\n{line}\nKarl Maier").startswith(f"The lamp broke.\n{line}")

@@ -16,6 +16,8 @@ QUESTION = "where is my parcel"
         "hey bot ",
         "ok so ",
         "hope your well ",
+        "hiya, hope your well x ",
+        "xx ",
         "Hope you are well, ",
         "sorry to bother you again ",
         "quick question from my side: ",
@@ -35,7 +37,7 @@ def test_a_question_is_read_without_what_opens_it(opening):
 
 @pytest.mark.parametrize(
     "sentence",
-    ["so far it works", "morning classes", "can you help me find it", "can you tell me about prices", "please do it", "I hope it works", ""],
+    ["so far it works", "x is a letter", "morning classes", "can you help me find it", "can you tell me about prices", "please do it", "I hope it works", ""],
 )
 def test_what_says_something_opens_nothing(sentence):
     assert count_opening(sentence) == 0
@@ -44,3 +46,8 @@ def test_what_says_something_opens_nothing(sentence):
 @pytest.mark.parametrize("ending", [" tia", " cheers mate", " KR Kim", " - Kim", " please let me know", " any ideas", " xx", ", please help"])
 def test_a_question_is_read_without_what_ends_it(ending):
     assert read_message(f"{QUESTION}{ending}").parts[-1] == QUESTION
+
+
+@pytest.mark.parametrize("sentence", [f"hiya, hope ur well x {QUESTION}", f"Hello! x {QUESTION}", f"{QUESTION}? xxx"])
+def test_kisses_are_no_part_of_a_question(sentence):
+    assert [part.rstrip("?") for part in read_message(sentence).parts] == [QUESTION]

@@ -57,3 +57,8 @@ def test_short_forms_of_english_are_words_of_other_languages(text):
 )
 def test_words_of_a_web_address_are_not_read_beside_others(text, read):
     assert plain_wording(text) == read
+
+
+def test_a_word_of_another_language_too_is_read_before_an_english_word():
+    assert plain_wording("wat time are u open") == "what time are you open"
+    assert plain_wording("wat is u prijs, graag") == "wat is u prijs, graag"

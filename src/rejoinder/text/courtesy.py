@@ -36,7 +36,7 @@ message mail email letter writing write wrote read reading finds find found reac
 contacting busy know sure hmm um uh well right yep yeah nope bye goodbye care keep work job
 people person human agent online listening working alive ping wonderful fantastic amazing hopefully
 urgent urgently asap pls plz thanx thnx tysm u ur r worry worries
-tia ta kr rgds xx xxx mate pal buddy tell ask asking wanted wondering q
+tia ta kr rgds x xx xxx mate pal buddy tell ask asking wanted wondering q
 """
 # Of other languages: none is an English word that asks something.
 _OF_OTHERS = """
@@ -97,7 +97,8 @@ _INDIRECT = search_pattern(
     r"\b(?:know|wonder(?:ing)?|curious|ask(?:ing)?|tell (?:me|us)|find out|check|explain"
     r"|understand) (?:how|if|whether|when|where|what|which|who|why)\b"
 )
-_DRAWN_OUT = search_pattern(r"(.)\1(?<=[^\W\d_])\1++")  # looks for a letter where two are alike
+DRAWN_OUT = search_pattern(r"(.)\1(?<=[^\W\d_])\1++")
+"""A letter three times or more; it is looked at where two are alike."""
 _once = operator.itemgetter(1)
 
 
@@ -108,7 +109,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def _words(text: str) -> tuple[str, ...]:
     plain = text.lower().replace("\u2019", "'")
-    return tuple(_WORD.findall(_DRAWN_OUT.sub(_once, plain)))
+    return tuple(_WORD.findall(DRAWN_OUT.sub(_once, plain)))
 
 
 _words_of_short = functools.lru_cache(maxsize=4096)(_words)

@@ -7,7 +7,7 @@ import re
 import unicodedata
 
 from rejoinder.patterns import search_pattern
-from rejoinder.text.chat_words import read_chat_words
+from rejoinder.text.chat_words import ALSO_ENGLISH, read_chat_words
 from rejoinder.text.courtesy import has_content, words
 from rejoinder.text.emoji import read_emoji
 from rejoinder.text.tone import without_tone
@@ -40,7 +40,7 @@ def plain_wording(text: str) -> str:
     plain = _without_addresses(unicodedata.normalize("NFC", plain))
     plain = _BLANKS.sub(" ", _EMPHASIS.sub("", plain))
     read = read_weekdays(read_emoji(_BEFORE_MARK.sub("", plain)))  # before "mon" makes it French
-    if other_languages().isdisjoint(words(read)):
+    if other_languages().isdisjoint(word for word in words(read) if word not in ALSO_ENGLISH):
         read = read_chat_words(read)
     return without_tone(read)
 

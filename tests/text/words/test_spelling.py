@@ -160,6 +160,57 @@ def test_a_name_begins_a_text(name):
         assert speller.correct(f"{name} {rest}") == (f"{name} {rest}", ())
 
 
+@pytest.mark.parametrize("name", ["Luke", "Tim", "Ned", "Emil", "Ivan", "Tim's brother", "Greta", "Hans", "Marta"])
+def test_a_first_name_that_is_a_slip_away_from_a_word_begins_a_text(name):
+    speller = Speller(["I like great time, you need your email, an iban and a hand", "we married at the market"])
+    assert speller.correct(f"{name} has a cold") == (f"{name} has a cold", ())
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("sooo when is it", "so when is it"),
+        ("Sooo when is it", "so when is it"),
+        ("thank youuu", "thank you"),
+        ("a goood lamp, helllooo", "a good lamp, hello"),
+        ("it is freee and zyrkoniaaa", "it is free and zyrkonia"),
+        ("tomorrrow", "tomorrow"),
+        ("it is tooo late", "it is too late"),
+        ("louis xviii, size xxxl, bosch nexxxt, aaa batteries", "louis xviii, size xxxl, bosch nexxxt, aaa batteries"),
+    ],
+)
+def test_letters_that_are_drawn_out_are_no_slip(written, read):
+    assert Speller(["soon you are done, is it your zyrkonia", "tomorrow"]).correct(written)[0] == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("the enginer was maried", "the engineer was married"),
+        ("runing shoes for beginers", "running shoes for beginners"),
+        ("quiting a class i was wining", "quitting a class i was winning"),
+        ("my addres and my clas", "my address and my class"),
+        ("snorkeling and modeling", "snorkeling and modeling"),
+        ("the addresses of the campus", "the addresses of the campus"),
+    ],
+)
+def test_an_inflection_with_a_letter_once_is_a_slip(written, read):
+    speller = Speller(["the engineer got married in quiet winding streets", "my address and the class"])
+    assert speller.correct(written)[0] == read
+
+
+@pytest.mark.parametrize("word", ["cnn", "pvt", "cpr", "cdr", "ppt", "gvt"])
+def test_a_word_without_a_vowel_is_no_unlikely_slip(word):
+    speller = Speller(["can you get me a car", "my pet"])
+    assert speller.correct(f"is it on {word} now")[1] == ()
+    assert speller.correct("it is jst wht i need")[0] == "it is just what i need"
+    assert Speller(["do not cancel it"]).correct("do n't cancel it")[0] == "do not cancel it"
+
+
+def test_a_first_name_in_small_letters_may_be_a_slip():
+    assert Speller(["your email"]).correct("luke an emil")[0] == "like an email"
+
+
 @pytest.mark.parametrize(
     "text",
     [

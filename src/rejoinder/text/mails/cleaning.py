@@ -30,6 +30,8 @@ from rejoinder.text.mails.quotes import (
     text_below,
     without_header,
 )
+from rejoinder.text.mails.senders import without_sender
+from rejoinder.text.mails.web_forms import without_fields
 
 MAX_SIGNATURE_LINES = 12  # below a closing
 MAX_SIGNATURE_WORDS = 12  # of such a line
@@ -79,6 +81,17 @@ _DISCLAIMER = search_pattern(
     r"|if you (?:are not the intended|have received this (?:e-?mail|message) in error)"
     r"|consider the environment before printing"
 )
+_SLOGAN = match_pattern(
+    r"(?i)(?:please )?(?:"
+    r"(?:consider|think (?:of|about)) the environment\b[^.\n]{0,40}\bprint[^.!?\n]{0,40}"
+    r"|think before (?:you print|printing)[^.!?\n]{0,40}"
+    r"|(?:save (?:a tree|trees|paper)|(?:do not|don't|only) print)\b[^.!?\n]{0,80}"
+    r"|(?:follow|like|find) us on (?:facebook|instagram|linkedin|mastodon|pinterest|social media"
+    r"|tiktok|twitter|xing|x|youtube)\b[^.!?\n]{0,80}"
+    r"|(?:proud )?winners? of (?:the|a|an)\b[^.!?\n]{0,80})[.!]{0,3}"
+)
+_ADDRESSING_WORDS = "you your it its them this that also too need want would"
+_ADDRESSING = frozenset(_ADDRESSING_WORDS.split())
 
 
 def clean_mail(text: str) -> str:
@@ -90,7 +103,7 @@ def clean_mail(text: str) -> str:
     text = without_marks(text)
     if "\n" not in text and "\r" not in text:
         return _without_closing(text)
-    text = without_header(text)
+    text = without_fields(without_header(text))
     own = _own_text(text)
     unmarked = _QUOTE_MARKS.sub("", text)
     if not own and unmarked != text:
@@ -109,7 +122,7 @@ def _own_text(text: str) -> str:
     lines = [line for line in mail_lines(text) if not is_program_line(line)]
     lines = _own_lines(lines)
     lines = _without_disclaimers(lines)
-    lines = _without_salutation(_without_signatures(lines))
+    lines = _without_salutation(without_sender(_without_signatures(lines)))
     return _without_closing("\n".join(lines).strip())
 
 
@@ -189,7 +202,7 @@ def _without_disclaimers(lines: list[str]) -> list[str]:
     has_text = False
     for is_text, grouped in itertools.groupby(lines, bool):
         paragraph = list(grouped)
-        if is_text and has_text and _is_disclaimer(paragraph):
+        if is_text and has_text and (_is_disclaimer(paragraph) or all(map(_is_slogan, paragraph))):
             continue
         kept.extend(paragraph)
         has_text = has_text or (is_text and not all(map(_is_greeting, paragraph)))
@@ -206,6 +219,11 @@ def _is_disclaimer(paragraph: list[str]) -> bool:
         return False
     text = " ".join(paragraph)
     return "?" not in text and _AUTHOR.isdisjoint(words(text))
+
+
+def _is_slogan(line: str) -> bool:
+    """Return whether a line is one that firms set below their mails."""
+    return _SLOGAN.fullmatch(line) is not None
 
 
 def _without_signatures(lines: list[str]) -> list[str]:
@@ -248,7 +266,8 @@ def _said_lines(lines: list[str]) -> list[bool]:
     for line in lines:
         is_legal = bool(line) and (is_legal or _is_disclaimer([line]))
         is_told = not before and (_is_sentence(line) or _tells(line) or _demands(line))
-        stated.append(bool(line) and not is_legal and (is_told or _is_said(line)))
+        is_printed = is_legal or _is_slogan(line)
+        stated.append(bool(line) and not is_printed and (is_told or _is_said(line)))
         before = line
     return stated
 
@@ -279,13 +298,22 @@ def _signature_end(lines: list[str], stated: list[bool], added: list[bool], star
             continue
         if added[number]:
             return number
-        if stated[number] or (gives_thanks and _is_sentence(line)):
+        if stated[number] or (gives_thanks and _goes_on(line, signed)):
             return number if signed and not lines[number - 1] else start
         is_unsigned = not signed and (_demands(line) or (needs_name and not _signs(line)))
         if signed == MAX_SIGNATURE_LINES or is_unsigned:
             return start
         signed += 1
     return len(lines)
+
+
+def _goes_on(line: str, signed: int) -> bool:
+    """Return whether a sentence goes on with a mail below its thanks.
+
+    Below a name only one does that speaks to the reader or wants something; others are slogans.
+    """
+    is_told = _is_sentence(line) and not (_is_slogan(line) or _is_disclaimer([line]))
+    return is_told and (not signed or not _ADDRESSING.isdisjoint(words(line)))
 
 
 def _signs(line: str) -> bool:

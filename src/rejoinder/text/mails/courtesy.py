@@ -48,6 +48,7 @@ _FORMULA = match_pattern(
     r"|grazie(?: (?:mille|in anticipo|tante))?|(?:com os melhores )?cumprimentos|atenciosamente"
     r"|(?:muito )?obrigad[oa]s?|abra\u00e7os)[,.!]?"
 )
+_BETWEEN = search_pattern(r"[/|]| [-\u2013\u2014] ")  # formulas of two languages
 _WISHED = (
     r"(?:very|really|and|rest of (?:the|your)|good|great|nice|lovely|pleasant|wonderful|fantastic"
     r"|amazing|best|fine|happy|sunny|warm|safe|healthy|beautiful|blessed|super|relaxing|enjoyable)"
@@ -220,7 +221,11 @@ def _without_names(line: str) -> list[str]:
 
 
 def _is_formula(text: str) -> bool:
-    return _FORMULA.fullmatch(text) is not None or _formulas().fullmatch(text) is not None
+    """Return whether a text is a formula, or the same in two languages: "Regards / Saludos"."""
+    return all(
+        _FORMULA.fullmatch(part) is not None or _formulas().fullmatch(part) is not None
+        for part in (part.strip() for part in _BETWEEN.split(text))
+    )
 
 
 @functools.cache

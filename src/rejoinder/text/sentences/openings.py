@@ -33,8 +33,9 @@ _ASKED = (
     r"|(?:(?:can|could|would) you (?:please |kindly )?(?:help me|tell me|let me know)"
     rf"|(?:i|we)(?:(?: would|'d) like| want| need)(?: also)? to know)(?=:| {_INTERROGATIVE}))"
 )
+_KISSES = r"x{1,4}(?= (?:how|wh\w++|can|could)\b)"
 _OPENING = match_pattern(
-    rf"(?i:(?:{_GREETED}|{_FILLER}|{_WISH}|{_EXCUSE}|{_ANNOUNCED}|{_ASKED})\b"
+    rf"(?i:(?:{_GREETED}|{_FILLER}|{_WISH}|{_KISSES}|{_EXCUSE}|{_ANNOUNCED}|{_ASKED})\b"
     rf"[,:]?+{_EVERYBODY}\s++)++"
 )
 

@@ -29,12 +29,22 @@ _SUBJECT_WORDS = """
 i you u we it they he she there this that these those the my your our his her their a an any
 anyone anybody someone somebody everyone
 """
+_PARTICIPLE_WORDS = """
+been begun bought brought built broken caught chosen come cut done drawn driven eaten fallen felt
+forgotten found frozen given gone got gotten grown had heard held hidden kept known left lost made
+met paid put read risen run said seen sent set shown shut sold spent spoken stolen stood taken
+thought thrown told understood withdrawn woken won worn written
+"""
 _INTERROGATIVES = frozenset(
     ["how", "what", "when", "where", "why", "who", "which", "whose", "whom"]
 )
 _ASKING = frozenset(["what's", "where's", "who's", "when's", "how's"])
 _OF_HOW = frozenset(_OF_HOW_WORDS.split())
 _OPENING = frozenset(_OPENING_WORDS.split())
+_HAVING = frozenset(["have", "has", "had"])
+_DETERMINERS = frozenset(["the", "my", "our", "his", "her", "their", "your", "these", "those"])
+_EVER = frozenset(["already", "been", "ever", "yet"])
+_PARTICIPLES = frozenset(_PARTICIPLE_WORDS.split())
 _AUXILIARIES = frozenset(_AUXILIARY_WORDS.split())
 _SUBJECTS = frozenset(_SUBJECT_WORDS.split())
 _WISHES = [
@@ -45,9 +55,11 @@ _WISHES = [
     ["would", "love"],
     ["tell", "me"],
     ["let", "me"],
+    ["have", "a", "look"],
 ]
 _NEEDING = frozenset(["want", "need"])
 _THINGS = frozenset(["a", "an", "the", "my", "our", "some", "another"])  # what is needed
+_CLAUSE = 9  # words in which a participle stands behind "have the"
 _MARKS = " .!\u2026"
 
 
@@ -102,7 +114,7 @@ def is_wish(said: Sequence[str]) -> bool:
     elif rest[:1] == ["i'd"]:
         rest[0] = "would"
     is_needed = not _NEEDING.isdisjoint(rest[:1]) and not _THINGS.isdisjoint(rest[1:2])
-    return is_needed or rest[:1] == ["please"] or rest[:2] in _WISHES
+    return is_needed or rest[:1] == ["please"] or any(rest[: len(wish)] == wish for wish in _WISHES)
 
 
 def is_question(said: Sequence[str]) -> bool:
@@ -114,7 +126,7 @@ def is_question(said: Sequence[str]) -> bool:
     if len(asked) < 2:
         return False
     if asked[0] in _AUXILIARIES:
-        return asked[1] in _SUBJECTS
+        return asked[1] in _SUBJECTS and not _has_thing(said[first:])
     if (
         asked[0] in _ASKING
         or (asked[0] == "how" and asked[1] in _OF_HOW)
@@ -123,3 +135,21 @@ def is_question(said: Sequence[str]) -> bool:
         return True
     verb = next((position for position, word in enumerate(asked) if word in _AUXILIARIES), None)
     return asked[0] in _INTERROGATIVES and verb is not None and _SUBJECTS.isdisjoint(asked[:verb])
+
+
+def _has_thing(tokens: Sequence[str]) -> bool:
+    """Return whether words say what one has or should have: "have a look", "have the driver call".
+
+    With a participle they ask: "have the tickets come", "has a plug ever come".
+    """
+    if tokens[0] not in _HAVING or tokens[1] not in (*_DETERMINERS, "a", "an"):
+        return False
+    later = tokens[3:_CLAUSE]
+    if tokens[1] not in _DETERMINERS:
+        return _EVER.isdisjoint(later)
+    return not any(map(_is_participle, later))
+
+
+def _is_participle(word: str) -> bool:
+    """Return whether a word has the form of a participle, as "come" or "arrived" has."""
+    return word in _PARTICIPLES or (word.endswith("ed") and not word.endswith("eed"))

@@ -6,7 +6,7 @@ import re
 
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import asks, has_content, words
-from rejoinder.text.mails.courtesy import FIRST_PERSON
+from rejoinder.text.mails.courtesy import FIRST_PERSON, is_name
 from rejoinder.text.sentences.questions import is_question
 
 MAX_WORDS = 40
@@ -23,17 +23,24 @@ _GLUED = search_pattern(  # two sentences without a blank, no address and no num
 )
 _MARK_BEFORE_LETTER = search_pattern(r"[.!?](?=[^\W\d_])")
 _BULLET = match_pattern(r"(?:[-*+\u2022\u00b7\u25aa\u25e6\u2023\u2013\u2014]|\d{1,2}[.)])[ \t]")
+_INITIAL = match_pattern(r"\(?[^\W\d_a-zI]\.")
 _NUMBER = match_pattern(r"\d{1,2}\.")  # of an item
 _NAMING = """
 mr. mrs. ms. dr. prof. st. vs. e.g. i.e. eg. ie. co. p.s. u.s. u.k.
 sr. sra. srta. dra. sig. bzw. z.b. d.h. evtl. ggf. mme. mlle. p.ej.
 """
 _NUMBERING = "no. nr. jan. feb. mar. apr. jun. jul. aug. sep. sept. oct. nov. dec."
-_JOINING = "tel. etc. approx. ca. inc. ltd. a.m. p.m."
+_JOINING = "tel. etc. approx. ca. inc. incl. excl. ltd. a.m. p.m."
+_COUNTING = "sec. secs. min. mins. hr. hrs. yr. yrs. max. dept."
 _LINKS = "and but so because then also however or which while"
 _BEFORE_ALL = frozenset(_NAMING.split())
 _BEFORE_DIGITS = frozenset(_NUMBERING.split())
 _BEFORE_SMALL = frozenset(_JOINING.split())
+_BEFORE_LOWER = frozenset(_COUNTING.split())
+_UNIT_WORDS = "a at for from in of on per to until with"
+_BEHIND_UNITS = frozenset(_UNIT_WORDS.split())
+_BEFORE_NAMES = frozenset(["and", "by", "to", "for", "from", "of", "with"])
+_STREET = "str."  # of Germany, before its number
 _ENDS = (".", "!", "?", "\u2026", ":", ";", ",")
 _CLOSING = "\"'*_)]\u201d\u2019"  # behind a mark
 _CONJUNCTIONS = frozenset(_LINKS.split())
@@ -58,13 +65,34 @@ def split_sentences(text: str) -> list[str]:
 def _is_abbreviated(paragraph: str, start: int, end: re.Match[str]) -> bool:
     """Return whether a stop is that of an abbreviation, by what stands around it."""
     first = paragraph.rfind(" ", start, end.start()) + 1
-    word = paragraph[max(first, start) : end.start()].lower()
+    written = paragraph[max(first, start) : end.start()]
+    word = written.lower()
+    following = paragraph[end.end() : end.end() + MAX_FIRST].partition(" ")[0]
+    if word in _BEFORE_LOWER or word.endswith(_STREET):
+        return following[:1].isdigit() or (word in _BEFORE_LOWER and _follows_unit(following))
+    if _INITIAL.fullmatch(written):
+        return _is_named(paragraph[max(start, first - MAX_FIRST) : first].split()[-1:], following)
     begins = _begins(paragraph, end.end())
     if word in _BEFORE_DIGITS:
         is_day = first > start + 1 and paragraph[first - 2].isdigit()
         is_number = any(letter.isdigit() for letter in paragraph[end.end() : end.end() + 2])
         return is_number or (is_day and not begins)
     return word in _BEFORE_ALL or (word in _BEFORE_SMALL and not begins)
+
+
+def _follows_unit(following: str) -> bool:
+    """Return whether a word goes on behind "10 min.", with no sentence of its own."""
+    return following[:1].islower() and (following in _BEHIND_UNITS or has_content(following))
+
+
+def _is_named(before: list[str], following: str) -> bool:
+    """Return whether an initial is that of a name, by the words around it."""
+    is_apart = not before or before[0].endswith((",", ":", ";", "&"))
+    if not is_apart and not before[0][0].isupper() and before[0] not in _BEFORE_NAMES:
+        return False
+    is_listed = is_apart and following[:1].isupper() and following.endswith(",")
+    is_surname = has_content(following) and (is_name(following) or is_listed)
+    return is_surname or _INITIAL.fullmatch(following) is not None
 
 
 def _begins(paragraph: str, start: int) -> bool:

@@ -53,6 +53,12 @@ def date_words() -> frozenset[str]:
     return frozenset(word.lower() for word in words if word[0].isupper())
 
 
+@functools.cache
+def first_names() -> frozenset[str]:
+    """Return frequent first names, in small letters."""
+    return frozenset(_read_words("first_names.txt"))
+
+
 def _read_words(name: str) -> Iterator[str]:
     """Yield the words of a file of this package, without lines of comments."""
     text = files("rejoinder.text.words").joinpath(name).read_text(encoding="utf-8")

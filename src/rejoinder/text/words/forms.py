@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rejoinder.patterns import search_pattern
+from rejoinder.text.courtesy import DRAWN_OUT
 
 LEAST_STEM = 4  # letters of a word behind a prefix, or before a regular ending
 LEAST_HALF = 3  # letters of each word of a compound
 PREFIXES = ("un", "de", "dis", "non", "e")
 """A word that begins with one, and goes on with a word, is likely one itself: "unsubscribe" is no
 typo of "subscribe", nor "ebike" of "bike"."""
+MAX_RUNS = 3  # of a letter that are drawn out in a word
+_NEVER_DRAWN_OUT = frozenset(["of", "to"])  # as "oof" and "too" are
+_NUMERALS = frozenset("ivxlcdm")
 _SIBILANTS = ("s", "x", "z", "ch", "sh")
 _DOUBLED = search_pattern(r"^[^aeiou]*+[aeiou][^aeiouwxy]$")  # words like "ship", "shipping"
 
@@ -43,6 +47,23 @@ def halves(word: str, least: int = LEAST_HALF) -> Iterator[tuple[str, str]]:
     """Yield each pair of words of some letters that a compound may consist of."""
     for cut in range(least, len(word) - least + 1):
         yield word[:cut], word[cut:]
+
+
+def undrawn(word: str) -> list[str]:
+    """Return what a word may be with letters drawn out: "goood" is "god" or "good".
+
+    A numeral is none, nor is a run of one letter; "xxx" is part of names.
+    """
+    runs = [match.span() for match in DRAWN_OUT.finditer(word)][:MAX_RUNS]
+    if not runs or "xxx" in word or _NUMERALS.issuperset(word) or len(set(word)) == 1:
+        return []
+    forms = [""]
+    end = 0
+    for start, stop in runs:
+        before, letter = word[end:start], word[start]
+        forms = [form + before + letter * times for form in forms for times in (1, 2)]
+        end = stop
+    return [form + word[end:] for form in forms if form + word[end:] not in _NEVER_DRAWN_OUT]
 
 
 def triples_of_letters(word: str) -> list[str]:

@@ -21,7 +21,7 @@ from rejoinder.text.words.english import (
     other_languages,
     rank_of,
 )
-from rejoinder.text.words.forms import stems, without_prefix
+from rejoinder.text.words.forms import LEAST_STEM, stems, without_prefix
 from rejoinder.text.words.word_list import WordList
 from rejoinder.text.words.written import WORD, plain
 
@@ -87,11 +87,13 @@ class OwnWords:
         if not LEAST_LETTERS <= len(read) <= MOST_LETTERS or not read.isascii():
             return True
         stem = read.partition("'")[0]
-        forms = (read, stem, stem.removesuffix("s"), f"{stem}s")
-        is_own = any(form in self for form in forms)
+        forms = (read, stem, stem.removesuffix("s"))
+        is_singular_of_own = not stem.endswith("s") and f"{stem}s" in self  # "clas" is no such
+        is_own = is_singular_of_own or any(form in self for form in forms)
         if is_own or stem in misspellings():
             return is_own
-        return is_english_word(stem) or is_singular(stem) or self._is_inflected(stem)
+        is_word = is_english_word(stem) or is_singular(stem)
+        return is_word or (self._is_inflected(stem) and not self.with_letter_twice(stem))
 
     def is_strange(self, word: str) -> bool:
         """Return whether a word is neither English nor of the index, or of another language."""
@@ -104,6 +106,21 @@ class OwnWords:
     def is_composed(self, word: str) -> bool:
         """Return whether a word consists of a prefix and a word, or of two words."""
         return any(map(self._is_rest, without_prefix(word))) or is_compound(word)
+
+    def with_letter_twice(self, word: str) -> str | None:
+        """Return the word that an unlisted inflection is with a letter twice: "runing".
+
+        It is common or of the index. "Snorkeling" is American.
+        """
+        if word in english() or not self._is_inflected(word):
+            return None
+        doubled = [
+            word[:at] + word[at - 1 :]
+            for at in range(1, len(word))
+            if not (word[at - 2 : at] == "el" and at > len(word) - LEAST_STEM)
+        ]
+        known = [near for near in doubled if near in self or is_english_word(near)]
+        return min(known, key=rank_of) if known else None
 
     def _is_inflected(self, word: str) -> bool:
         """Return whether a word is a regular inflection of one of the index or of English."""

@@ -24,12 +24,14 @@ from rejoinder.text.words.english import (
     date_words,
     english,
     english_words,
+    first_names,
     has_odd_letters,
+    is_english_word,
     misspellings,
     rank_of,
 )
 from rejoinder.text.words.foreign import MAX_UNKNOWN
-from rejoinder.text.words.forms import halves, stems
+from rejoinder.text.words.forms import halves, stems, undrawn
 from rejoinder.text.words.own_words import OwnWords, count_words
 from rejoinder.text.words.slips import (
     FIRST_COST,
@@ -42,7 +44,8 @@ from rejoinder.text.words.slips import (
 from rejoinder.text.words.written import WORD, is_code, is_name, plain
 
 LEAST_PARTED = 2  # letters of each of two words without a blank between them
-MOST_INITIALS = 5  # capitals of an acronym
+MOST_INITIALS = 5  # capitals of an acronym, and consonants of a short form: "cnn"
+_VOWELS = frozenset("aeiouy")
 LEAST_ENGLISH = 5  # of a word that is any English one
 FREQUENT = 1_500
 """English words that a shorter word may be, with a likely slip: a letter swapped, doubled, missing
@@ -97,11 +100,8 @@ class Speller:
         is_all_unknown = len(unknown) == len(matches) > 1
         corrections: dict[int, str] = {}
         for match in _suspects(text, matches, unknown[:MAX_CORRECTIONS]):
-            near = self._correction(plain(match[0]))
-            if is_all_unknown and near and slip_cost(plain(match[0]), near) >= OTHER_COST:
-                continue  # rather gibberish than unlikely slips alone
-            is_first = match is matches[0]
-            if near and (not is_name(match[0]) or self._is_slip(match[0], near, is_first)):
+            near = self._read_as(match[0], match is matches[0], is_all_unknown)
+            if near:
                 corrections[match.start()] = near
         if len(unknown) - len(corrections) >= MAX_UNKNOWN * len(matches) or not corrections:
             return text, ()
@@ -116,16 +116,39 @@ class Speller:
                 end = match.end()
         return "".join([*pieces, text[end:]]), tuple(changed)
 
+    def _read_as(self, word: str, is_first: bool, is_all_unknown: bool) -> str | None:
+        """Return the word that an unknown one is read as; None: it stays."""
+        written = plain(word)
+        if drawn_out := self._undrawn(written):
+            return drawn_out
+        near = self._correction(written)
+        if near is None:
+            return None
+        cost = slip_cost(written, near)
+        has_vowel = written == "n't" or not _VOWELS.isdisjoint(written)
+        is_short_form = len(written) <= MOST_INITIALS and not has_vowel
+        if (is_short_form and cost > NEAR_COST) or (is_all_unknown and cost >= OTHER_COST):
+            return None  # rather initials or gibberish than unlikely slips
+        return near if not is_name(word) or self._is_slip(word, near, is_first) else None
+
+    def _undrawn(self, word: str) -> str | None:
+        """Return the most frequent word that has its letters once or twice in place of thrice."""
+        known = [form for form in undrawn(word) if form in self.own or is_english_word(form)]
+        return min(known, key=rank_of) if known else None
+
     def _is_slip(self, word: str, near: str, is_first: bool) -> bool:
         """Return whether a word that is written as a name is surely a slip of another.
 
-        The other is a day or month or, at the beginning, a frequent word or one of the index. A
-        word that is too long or too odd for a name may be any. Only a long word of the index may be
-        an unlikely slip away. Two words may stand at the beginning alone.
+        A frequent first name is none. The other is a day or month or, at the beginning, a frequent
+        word or one of the index. A word that is too long or too odd for a name may be any. Only a
+        long word of the index may be an unlikely slip away. Two words may stand at the beginning
+        alone.
         """
         is_own = near in self.own
         if " " in near:
             return is_first
+        if plain(word).partition("'")[0] in first_names():
+            return False
         is_long = is_own and len(word) >= LEAST_TWO_CAPITAL
         if not is_long and slip_cost(plain(word), near) > NEAR_COST:
             return False
@@ -151,6 +174,8 @@ class Speller:
         """Return the likeliest word that was meant; None: no word is near."""
         if word in misspellings():
             return misspellings()[word]
+        if doubled := self.own.with_letter_twice(word):
+            return doubled
         is_rare = word in english()
         is_word = (
             is_rare or self.own.is_composed(word) or not english().keys().isdisjoint(stems(word))
