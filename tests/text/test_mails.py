@@ -368,10 +368,18 @@ SLOGANS = [
 ]
 
 
-@pytest.mark.parametrize("closing", ["Thanks", "Thank you!", "Kind regards"])
+CLOSINGS = ["Thanks", "Thank you!", "Kind regards"]
+
+
+@pytest.mark.parametrize("closing", CLOSINGS)
+@pytest.mark.parametrize("slogan", SLOGANS)
+def test_a_slogan_below_a_name_is_left_out(closing, slogan):
+    assert clean_mail(f"{ASKED}\n\n{closing}\nJo\n{slogan}") == ASKED
+
+
+@pytest.mark.parametrize("closing", CLOSINGS)
 @pytest.mark.parametrize("slogan", [*SLOGANS, "We have moved! Our new rooms are in 12 Dock Road.", "Lamps for all of Leeds."])
 def test_a_signature_with_a_slogan_is_left_out(closing, slogan):
-    assert clean_mail(f"{ASKED}\n\n{closing}\nJo\n{slogan}") == ASKED
     assert clean_mail(f"{ASKED}\n\n{closing}\nJo\n\nJo Li | Sales\nLamp House Ltd.\n{slogan}\n{SLOGANS[0]}") == ASKED
 
 
@@ -417,3 +425,15 @@ def test_a_disclaimer_is_left_out():
 )
 def test_thanks_that_are_all_of_a_mail_stay_without_the_name(mail, read):
     assert read_message(mail).text == read
+
+
+@pytest.mark.parametrize(
+    ("mail", "kept"),
+    [
+        ("I'm in room 12.\nThanks\nTom\nThe wifi is down again.", "The wifi is down again."),
+        ("It's about our stay.\n\nDon't print my private address on the invoice.", "on the invoice."),
+        ("A question about bills.\n\nOnly print the hours of May on the PDF.", "on the PDF."),
+    ],
+)
+def test_what_is_told_below_a_name_or_of_printing_is_no_slogan(mail, kept):
+    assert clean_mail(mail).endswith(kept)

@@ -103,3 +103,15 @@ def test_each_item_of_a_list_is_one(marks):
 def test_a_number_is_no_sentence():
     assert split_sentences("1. Where is it?") == ["1. Where is it?"]
     assert split_sentences("I have 2. You have 3.") == ["I have 2.", "You have 3."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the app froze for 10 min. how do i correct my hours",
+        "we were in the sauna for 15 min. lost my ring there",
+        "we are 12 max. cancel our booking",
+    ],
+)
+def test_behind_an_amount_a_sentence_begins(text):
+    assert len(split_sentences(text)) == 2

@@ -147,7 +147,7 @@ OPEN = (
 """Messages that close nothing, with the words of such as do."""
 
 SHARPNESS = 8.0  # of the mean over replies: the best ones count most
-MOST_WRONG = 0.03  # of `OPEN`
+MOST_WRONG = 0.05  # of `OPEN`
 LEAST_FOUND = 0.4  # of `CLOSED`, from which an encoder is relied on
 
 

@@ -34,6 +34,7 @@ from rejoinder.text.mails.senders import without_sender
 from rejoinder.text.mails.web_forms import without_fields
 
 MAX_SIGNATURE_LINES = 12  # below a closing
+LEAST_SIGNED = 2  # lines below thanks, from which they are a signature, no name alone
 MAX_SIGNATURE_WORDS = 12  # of such a line
 MAX_POINTER = 15  # words of a text that points to a mail below it
 MIN_SENTENCE = 3  # words of a line in small letters
@@ -85,7 +86,9 @@ _SLOGAN = match_pattern(
     r"(?i)(?:please )?(?:"
     r"(?:consider|think (?:of|about)) the environment\b[^.\n]{0,40}\bprint[^.!?\n]{0,40}"
     r"|think before (?:you print|printing)[^.!?\n]{0,40}"
-    r"|(?:save (?:a tree|trees|paper)|(?:do not|don't|only) print)\b[^.!?\n]{0,80}"
+    r"|save (?:a tree|trees|paper)\b[^.!?\n]{0,80}"
+    r"|(?:do not|don't|only) print (?:this (?:e-?mail|mail|message)\b[^.!?\n]{0,60}"
+    r"|(?:it )?(?:unless|if) (?:it is )?(?:really )?(?:necessary|needed))"
     r"|(?:follow|like|find) us on (?:facebook|instagram|linkedin|mastodon|pinterest|social media"
     r"|tiktok|twitter|xing|x|youtube)\b[^.!?\n]{0,80}"
     r"|(?:proud )?winners? of (?:the|a|an)\b[^.!?\n]{0,80})[.!]{0,3}"
@@ -310,10 +313,11 @@ def _signature_end(lines: list[str], stated: list[bool], added: list[bool], star
 def _goes_on(line: str, signed: int) -> bool:
     """Return whether a sentence goes on with a mail below its thanks.
 
-    Below a name only one does that speaks to the reader or wants something; others are slogans.
+    Within a signature only one does that speaks to the reader or wants something; others are
+    slogans. Directly below a name, only known slogans are.
     """
     is_told = _is_sentence(line) and not (_is_slogan(line) or _is_disclaimer([line]))
-    return is_told and (not signed or not _ADDRESSING.isdisjoint(words(line)))
+    return is_told and (signed < LEAST_SIGNED or not _ADDRESSING.isdisjoint(words(line)))
 
 
 def _signs(line: str) -> bool:

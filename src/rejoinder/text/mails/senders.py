@@ -16,7 +16,9 @@ _MARKS = ".,!-\u2013\u2014"
 _NAMING_WORDS = """
 name names named rename surname surnames call called calls spell spelled spelt spelling passenger
 passengers guest guests attendee attendees traveller travellers traveler travelers participant
-participants player players engrave engraved engraving label recipient recipients who whose
+participants player players add register registered invite colleague colleagues user users driver
+drivers member members kid kids child children write writing print printed read engrave engraved
+engraving label recipient recipients who whose
 """
 _NAMING = frozenset(_NAMING_WORDS.split())  # above a name that is asked for
 

@@ -69,7 +69,8 @@ def without_fields(text: str) -> str:
     message = fields[begin]
     if not message or len(known) < LEAST_FIELDS or any(not label for label, _ in front):
         return text
-    body = _without_footer([message[2], *lines[begin + 1 :]])
+    above = frozenset(label for label, _ in front)
+    body = _without_footer([message[2], *lines[begin + 1 :]], above)
     others = [value for label, value in front if label not in _SENDER and has_content(value)]
     return "\n\n".join([*others, body]) if has_content(body) else text
 
@@ -100,13 +101,17 @@ def _front(
             label = ""
 
 
-def _without_footer(lines: list[str]) -> str:
-    """Return the lines of a message without fields and marks of the form below them."""
-    reversed_lines = itertools.dropwhile(_is_below, reversed(lines))
+def _without_footer(lines: list[str], above: frozenset[str]) -> str:
+    """Return the lines of a message without fields and marks of the form below them.
+
+    A form sends no field twice: one with a label that stood `above` belongs to the message.
+    """
+    below = _BELOW - above
+    reversed_lines = itertools.dropwhile(lambda line: _is_below(line, below), reversed(lines))
     return "\n".join(reversed([*reversed_lines])).strip()
 
 
-def _is_below(line: str) -> bool:
+def _is_below(line: str, labels: frozenset[str]) -> bool:
     """Return whether a line below a message is blank, of the form or of its sender."""
     is_mark = not line or _FOOTER.fullmatch(line) is not None
-    return is_mark or _is_of(_FIELD.match(line), _BELOW)
+    return is_mark or _is_of(_FIELD.match(line), labels)

@@ -37,7 +37,10 @@ _BEFORE_ALL = frozenset(_NAMING.split())
 _BEFORE_DIGITS = frozenset(_NUMBERING.split())
 _BEFORE_SMALL = frozenset(_JOINING.split())
 _BEFORE_LOWER = frozenset(_COUNTING.split())
-_UNIT_WORDS = "a at for from in of on per to until with"
+_UNIT_WORDS = """
+a at for from in of on per to until with ago late later early earlier before after long away each
+walk drive ride break slot session delay
+"""
 _BEHIND_UNITS = frozenset(_UNIT_WORDS.split())
 _BEFORE_NAMES = frozenset(["and", "by", "to", "for", "from", "of", "with"])
 _STREET = "str."  # of Germany, before its number
@@ -67,11 +70,13 @@ def _is_abbreviated(paragraph: str, start: int, end: re.Match[str]) -> bool:
     first = paragraph.rfind(" ", start, end.start()) + 1
     written = paragraph[max(first, start) : end.start()]
     word = written.lower()
+    before = paragraph[max(start, first - MAX_FIRST) : first].split()[-1:]
     following = paragraph[end.end() : end.end() + MAX_FIRST].partition(" ")[0]
     if word in _BEFORE_LOWER or word.endswith(_STREET):
-        return following[:1].isdigit() or (word in _BEFORE_LOWER and _follows_unit(following))
+        is_unit = word in _BEFORE_LOWER and _follows_unit(before, following)
+        return is_unit or following[:1].isdigit()
     if _INITIAL.fullmatch(written):
-        return _is_named(paragraph[max(start, first - MAX_FIRST) : first].split()[-1:], following)
+        return _is_named(before, following)
     begins = _begins(paragraph, end.end())
     if word in _BEFORE_DIGITS:
         is_day = first > start + 1 and paragraph[first - 2].isdigit()
@@ -80,9 +85,11 @@ def _is_abbreviated(paragraph: str, start: int, end: re.Match[str]) -> bool:
     return word in _BEFORE_ALL or (word in _BEFORE_SMALL and not begins)
 
 
-def _follows_unit(following: str) -> bool:
-    """Return whether a word goes on behind "10 min.", with no sentence of its own."""
-    return following[:1].islower() and (following in _BEHIND_UNITS or has_content(following))
+def _follows_unit(before: list[str], following: str) -> bool:
+    """Return whether a word goes on behind "10 min." or "max.", with no sentence of its own."""
+    is_counted = bool(before) and before[0][0].isdigit()
+    is_of_unit = following.rstrip(",.?!") in _BEHIND_UNITS
+    return following[:1].islower() and (is_of_unit or (not is_counted and has_content(following)))
 
 
 def _is_named(before: list[str], following: str) -> bool:

@@ -58,7 +58,7 @@ _LISTED = frozenset(
     ]
 )
 _DEGREES = frozenset(["so", "that", "this", "too", "as"])
-_AMOUNTS = frozenset(["much", "many", "long", "often", "far"])
+_AMOUNTS = frozenset(["much", "many", "long", "often"])
 _LASTING = frozenset(["since", "yesterday"])  # "no heating since yesterday, please" is a lack
 _NEEDED = frozenset(["needed", "necessary", "required"])
 _NEEDING_NOTHING = frozenset(["it", "you"])  # "you do not need to"
@@ -74,7 +74,7 @@ def denied_places(tokens: list[str]) -> dict[int, Sign]:
             denied = _scope(tokens, position)
             if tokens[position] == "without":
                 denied = _not_said_before(tokens, position, denied)
-            if denied and _is_measured(tokens, denied[-1]):
+            if denied and not is_end(tokens, denied[-1]) and _is_measured(tokens, denied[-1]):
                 signs |= dict.fromkeys(denied, Sign.OPEN)
                 continue
             signs |= dict.fromkeys(denied, _denial(tokens, position))

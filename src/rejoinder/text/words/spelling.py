@@ -145,10 +145,10 @@ class Speller:
         alone.
         """
         is_own = near in self.own
-        if " " in near:
-            return is_first
         if plain(word).partition("'")[0] in first_names():
             return False
+        if " " in near:
+            return is_first
         is_long = is_own and len(word) >= LEAST_TWO_CAPITAL
         if not is_long and slip_cost(plain(word), near) > NEAR_COST:
             return False
