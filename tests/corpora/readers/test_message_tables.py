@@ -92,11 +92,15 @@ def test_flags_of_private_notes_are_read_in_many_words(read, column, private, pu
     assert reading.dropped == {"private notes": 1}
 
 
-def test_values_of_flags_that_are_not_known_are_noted(read):
+@pytest.mark.parametrize("column", ["private", "public", "visibility"])
+def test_a_value_that_says_neither_hides_its_message_and_is_noted(read, column):
     reading = Reading()
-    rows = [f"1,{QUESTION},Dunno", f"1,{ANSWER},Dunno"]
-    assert read(rows, "ticket,author,role,text,private", reading=reading) == WANTED[:1]
-    assert reading.notes[1].endswith("a.csv: private: 2 values 'dunno' are neither yes nor no")
+    rows = [f"1,{QUESTION},", "1,Bob,agent,A tiresome one.,Dunno", f"1,{ANSWER},"]
+    assert read(rows, f"ticket,author,role,text,{column}", reading=reading) == WANTED[:1]
+    assert reading.dropped == {"private notes": 1}
+    assert reading.notes[1].endswith(
+        f"a.csv: {column}: 1 values 'dunno' are neither yes nor no; their messages are left out as private notes"
+    )
 
 
 @pytest.mark.parametrize("column", ["inbound", "is_inbound", "isIncoming", "from_customer", "is_customer"])

@@ -14,11 +14,12 @@ from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
+from rejoinder.corpora.readers.flags import PRIVATE_NOTES, HiddenMessages, is_hidden, is_yes
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.help_desks.fields import first_text
 from rejoinder.corpora.readers.times import parse_time
 
-PRIVATE = "private notes"
+_DELETED = "deleted messages"
 _TICKET_LISTS = ("tickets", "conversations", "data", "payload", "results", "data.payload")
 _TICKET_BASES = ("", "item.", *(f"{name}.item." for name in _TICKET_LISTS))
 
@@ -46,6 +47,7 @@ def _add(chat: Chat, message: ChatMessage, reading: Reading) -> None:
 def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
     """Yield the public comments of tickets; whoever is not the requester is an agent."""
     del choice
+    hidden = HiddenMessages()
     for ticket in _records(sample, "comments", reading):
         comments = _by_time(dicts(ticket.get("comments")))
         users = {user.get("id"): user for user in dicts(ticket.get("users"))}
@@ -53,8 +55,8 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         requester = requester or _first_public_author(comments)
         chat = Chat(name=str(ticket.get("id", "")))
         for comment in comments:
-            if comment.get("public") is False:
-                reading.drop(PRIVATE)
+            if hidden.hides("public", comment.get("public"), public=True):
+                reading.drop(PRIVATE_NOTES)
                 continue
             author = _author_id(comment)
             user = _dict(comment.get("author")) or users.get(author, {})
@@ -66,6 +68,7 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
             _add(chat, ChatMessage(name, text, time, agent), reading)
         chat.names = [str(user["name"]) for user in users.values() if user.get("name")]
         yield chat
+    reading.notes += hidden.notes(sample.source)
 
 
 def _by_time(comments: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -78,7 +81,7 @@ def _by_time(comments: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _first_public_author(comments: Iterable[dict[str, Any]]) -> Any:
     """Return whose comment is the first that customers see: an agent's note may stand before."""
-    public = (comment for comment in comments if comment.get("public") is not False)
+    public = (comment for comment in comments if not is_hidden(comment.get("public"), public=True))
     return next(map(_author_id, public), None)
 
 
@@ -97,7 +100,7 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         first = {"created_at": record.get("created_at"), **source}
         for part in [first, *dicts(parts)]:
             if part.get("part_type") in ("note", "note_and_reopen"):
-                reading.drop(PRIVATE)
+                reading.drop(PRIVATE_NOTES)
                 continue
             if part is not first and not part.get("body"):
                 reading.drop("events (assigned, closed)")
@@ -131,22 +134,35 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             for record in _records(sample, "messages", reading)
             for message in dicts(record.get("messages"))
         )
+    hidden = HiddenMessages()
     for message in records:
         chat = chats.setdefault(str(message.get("conversation_id", "")), Chat())
-        kind = message.get("message_type")
-        if message.get("private") is True:
-            reading.drop(PRIVATE)
-        elif kind not in (*_INCOMING, *_OUTGOING):
-            reading.drop("activities (assigned, resolved)")
+        if reason := _why_message_left_out(message, hidden):
+            reading.drop(reason)
         else:
-            sender = _dict(message.get("sender"))
-            name = str(sender.get("name") or sender.get("id") or kind)
-            text = first_text(message, ("content",))
-            time = parse_time(message.get("created_at"))
-            _add(chat, ChatMessage(name, text, time, kind in _OUTGOING), reading)
+            _add(chat, _message_of_chatwoot(message), reading)
+    reading.notes += hidden.notes(sample.source)
     for chat in chats.values():
         sort_by_time(chat.messages)
         yield chat
+
+
+def _why_message_left_out(message: dict[str, Any], hidden: HiddenMessages) -> str:
+    """Return why a message of Chatwoot is left out, or nothing."""
+    if hidden.hides("private", message.get("private")):
+        return PRIVATE_NOTES
+    if is_yes(_dict(message.get("content_attributes")).get("deleted")):
+        return _DELETED
+    is_said = message.get("message_type") in (*_INCOMING, *_OUTGOING)
+    return "" if is_said else "activities (assigned, resolved)"
+
+
+def _message_of_chatwoot(message: dict[str, Any]) -> ChatMessage:
+    kind = message.get("message_type")
+    sender = _dict(message.get("sender"))
+    name = str(sender.get("name") or sender.get("id") or kind)
+    time = parse_time(message.get("created_at"))
+    return ChatMessage(name, first_text(message, ("content",)), time, kind in _OUTGOING)
 
 
 def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
@@ -156,6 +172,7 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         (key for key in ("conversations", "helpdesk_ticket") if _has_ticket_fields(sample, key)),
         "description",
     )
+    hidden = HiddenMessages()
     for record in _records(sample, key, reading):
         ticket = _dict(record.get("helpdesk_ticket")) or record
         chat = Chat(name=str(ticket.get("display_id") or ticket.get("id") or ""))
@@ -169,18 +186,30 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         _add(chat, ChatMessage(str(writer), text, time, is_outbound), reading)
         for entry in [*dicts(ticket.get("conversations")), *dicts(ticket.get("notes"))]:
             note = _dict(entry.get("note")) or _dict(entry.get("helpdesk_note")) or entry
-            if note.get("private") is True or note.get("deleted") is True:
-                reading.drop(PRIVATE if note.get("private") is True else "deleted messages")
-                continue
-            author = note.get("user_id")
-            incoming = note.get("incoming")  # of customers in copy, too
-            is_other = asker is not None and author != asker
-            agent = not incoming if isinstance(incoming, bool) else is_other
-            text = first_text(note, ("body_text", "body", "body_html"))
-            when = parse_time(note.get("created_at"))
-            _add(chat, ChatMessage(str(author or ""), text, when, agent), reading)
+            if reason := _why_note_left_out(note, hidden):
+                reading.drop(reason)
+            else:
+                _add(chat, _message_of_note(note, asker), reading)
         sort_by_time(chat.messages)
         yield chat
+    reading.notes += hidden.notes(sample.source)
+
+
+def _why_note_left_out(note: dict[str, Any], hidden: HiddenMessages) -> str:
+    """Return why an entry of a Freshdesk ticket is left out, or nothing."""
+    if hidden.hides("private", note.get("private")):
+        return PRIVATE_NOTES
+    return _DELETED if is_yes(note.get("deleted")) else ""
+
+
+def _message_of_note(note: dict[str, Any], asker: Any) -> ChatMessage:
+    """Return an entry of a Freshdesk ticket as a message; `asker` is who opened the ticket."""
+    author = note.get("user_id")
+    incoming = note.get("incoming")  # of customers in copy, too
+    is_other = asker is not None and author != asker
+    agent = not incoming if isinstance(incoming, bool) else is_other
+    text = first_text(note, ("body_text", "body", "body_html"))
+    return ChatMessage(str(author or ""), text, parse_time(note.get("created_at")), agent)
 
 
 def _has_ticket_fields(sample: Sample, *keys: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from rejoinder.corpora.forms.choice import Choice
@@ -30,6 +30,7 @@ from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, sort_by_time
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
+from rejoinder.corpora.readers.flags import NO, PRIVATE_NOTES, YES, HiddenMessages, word_of
 from rejoinder.corpora.readers.form import OF_TABLES, Form
 from rejoinder.corpora.readers.times import CLOCK, order_of_times, parse_time
 from rejoinder.errors import InputError
@@ -55,18 +56,8 @@ _AGENT_WORDS = frozenset(
     """agent assistant bot support operator staff admin outbound outgoing out representative
     teammate gpt model""".split()  # noqa: SIM905
 )
-_TRUE = frozenset(
-    "true 1 1.0 yes y t x ja j wahr oui vrai sí si verdadero vero sim verdadeiro".split()  # noqa: SIM905
-)
-_FALSE = frozenset(
-    "false 0 0.0 no n f nein falsch non faux falso não nao nee".split()  # noqa: SIM905
-)
-_HIDDEN = frozenset(("private", "internal"))  # besides yes and no, in columns that tell of notes
-_SHOWN_TO_ALL = frozenset(("public", "external"))
-_FLAGS = _TRUE | _FALSE
-_INCOMING = _TRUE | {"incoming", "inbound", "in", "customer"}  # in columns of `_MEANT_CUSTOMER`
-_OUTGOING = _FALSE | _AGENT_WORDS
-_OF_NOTES = _FLAGS | _HIDDEN | _SHOWN_TO_ALL
+_INCOMING = YES | {"incoming", "inbound", "in", "customer"}  # in columns of `_MEANT_CUSTOMER`
+_OUTGOING = NO | _AGENT_WORDS
 _SHOWN = 40  # letters of a value in a note
 _SHOWN_VALUES = 3  # of flags, in notes
 _OF_ROWS = frozenset(("message_id", "msg_id", "user_id", "author_id", "sender_id"))
@@ -87,6 +78,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             f"{', '.join(names)[:200] or 'none'}: name it with --set columns={missing[0]}=NAME"
         )
     unknown: Counter[tuple[str, str]] = Counter()  # columns and values of flags
+    hidden = HiddenMessages()
     words = ", ".join(f"{role} = {name}" for role, name in columns.items())
     reading.notes.append(f"{source}: {form}: {words}")
     reading.notes += _other_ids(names, columns, str(source))
@@ -97,7 +89,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             continue
         unknown.update(_unknown_flags(row, columns))
         message = _message_of_row(row, columns)
-        if reason := _why_left_out(row, columns, message):
+        if reason := _why_left_out(row, columns, message, hidden):
             reading.drop(reason)
             continue
         conversation = value_of(row, columns, "conversation")
@@ -107,6 +99,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         f"{source}: {name}: {count:,} values {value!r} are neither yes nor no"
         for (name, value), count in unknown.most_common(_SHOWN_VALUES)
     ]
+    reading.notes += hidden.notes(source)
     unnamed = sum(not name for name, _, _ in messages)
     if "conversation" in columns and unnamed:
         reading.notes.append(
@@ -127,14 +120,25 @@ def _rows(
     return table.form, table.names, table.rows
 
 
-def _why_left_out(row: Mapping[str, Any], columns: Mapping[str, str], message: ChatMessage) -> str:
+def _why_left_out(
+    row: Mapping[str, Any],
+    columns: Mapping[str, str],
+    message: ChatMessage,
+    hidden: HiddenMessages,
+) -> str:
     """Return why a row is left out, or nothing."""
-    is_private = _flag(value_of(row, columns, "private")) in _TRUE | _HIDDEN
-    if is_private or _flag(value_of(row, columns, "public")) in _FALSE | _HIDDEN:
-        return "private notes"
     if all(fold(row.get(columns[role]) or "") == fold(columns[role]) for role in _NEEDED):
         return REPEATED_HEADERS
+    if _is_note(row, columns, hidden):
+        return PRIVATE_NOTES
     return "" if message.text else "messages without a text"
+
+
+def _is_note(row: Mapping[str, Any], columns: Mapping[str, str], hidden: HiddenMessages) -> bool:
+    return any(
+        role in columns and hidden.hides(columns[role], row.get(columns[role]), public=public)
+        for role, public in (("private", False), ("public", True))
+    )
 
 
 def _with_sides(columns: dict[str, str]) -> dict[str, str]:
@@ -194,27 +198,25 @@ def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatM
     name = columns.get("agent")
     agent = None
     if name is not None and row.get(name) not in (None, ""):
-        value = _flag(row[name])
+        value = word_of(row[name])
         if is_known(name, _MEANT_CUSTOMER):
             agent = value in _OUTGOING if value in _OUTGOING | _INCOMING else None
         else:
-            agent = value in _TRUE or bool(set(fold(value).split("_")) & _AGENT_WORDS)
+            agent = value in YES or bool(set(fold(value).split("_")) & _AGENT_WORDS)
     if agent is not None and name == columns["author"]:
         author = "agent" if agent else "customer"
     plain = text_of_html(text) if fold(columns["text"]).endswith("html") else text.strip()
     return ChatMessage("" if author is None else str(author).strip(), plain, None, agent)
 
 
-def _flag(value: Any) -> str:
-    return "" if value is None else str(value).strip().casefold()
-
-
 def _unknown_flags(row: Mapping[str, Any], columns: Mapping[str, str]) -> set[tuple[str, str]]:
     """Return the columns of flags whose value in a row is not known, each with the value."""
-    known = {"private": _OF_NOTES, "public": _OF_NOTES}
+    known: dict[str, Set[str]] = {}
     if "agent" in columns and is_known(columns["agent"], _MEANT_CUSTOMER):
         known["agent"] = _OUTGOING | _INCOMING
-    values = {columns[role]: _flag(value_of(row, columns, role)) for role in known.keys() & columns}
+    values = {
+        columns[role]: word_of(value_of(row, columns, role)) for role in known.keys() & columns
+    }
     words = {columns[role]: known[role] for role in known.keys() & columns}
     return {
         (name, value[:_SHOWN])
