@@ -178,3 +178,19 @@ def test_deleted_messages_are_left_out(read, tool, yes):
     reading = Reading()
     assert read(_ticket(tool, ("Never mind.", deleted), ("Here.", {})), reading=reading) == [("Hi?", "Here.")]
     assert reading.dropped == {"deleted messages": 1}
+
+
+@pytest.mark.parametrize("tool", ["zendesk", "freshdesk", "chatwoot"])
+def test_messages_with_the_id_of_an_earlier_one_are_left_out(read, tool):
+    reading = Reading()
+    entries = [("Here.", {"id": 70}), ("Here.", {"id": 70}), ("Really.", {"id": 71})]
+    assert read(_ticket(tool, *entries), reading=reading) == [("Hi?", "Here. Really.")]
+    assert reading.dropped == {"duplicate messages": 1}
+    assert read(_ticket(tool, ("Yes.", {}), ("Yes.", {}))) == [("Hi?", "Yes. Yes.")]
+
+
+def test_parts_of_intercom_with_the_id_of_an_earlier_one_are_left_out(read):
+    part = {"part_type": "comment", "body": "Here.", "id": 70, "author": {"type": "admin", "id": 9}}
+    source = {"body": "Hi?", "author": {"type": "user", "id": 5}}
+    conversation = {"id": 1, "source": source, "conversation_parts": {"conversation_parts": [part, part]}}
+    assert read(conversation) == [("Hi?", "Here.")]

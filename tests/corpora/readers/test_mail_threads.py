@@ -94,3 +94,17 @@ def test_a_mail_without_a_time_has_that_of_the_mail_before_it(read):
     mails = threads("ann", 1)
     mails[1] = mails[1].replace("Date: 02 Mar 2024 09:00:00 +0000\n", "")
     assert read(mails) == read(threads("ann", 1))
+
+
+def test_a_mail_whose_id_was_there_before_is_left_out(read):
+    reading = Reading()
+    mails = threads("ann", 1)
+    assert read([*mails, *mails[::-1]], reading) == read(mails)
+    assert reading.dropped == {"duplicate messages": 4}
+
+
+def test_mails_of_one_id_but_another_time_or_author_are_kept(read):
+    reading = Reading()
+    mails = [mail("ann@a.org", HELP, 1, "Where is it?", 1), mail(HELP, "ann@a.org", 2, "It left.", 1)]
+    assert read([*mails, mail(HELP, "ann@a.org", 3, "On Monday.", 1)], reading) == [("Where is it?", "It left. On Monday.")]
+    assert reading.dropped == {}

@@ -198,3 +198,42 @@ def test_bad_rows_of_workbooks_are_skipped_and_counted(tmp_path):
     reading = Reading(skip_bad=True)
     [example] = read_chats(path, reading, ChatsSettings())
     assert (example.response, reading.bad_lines) == ("On its way.", 1)
+
+
+@pytest.mark.parametrize("column", ["id", "message_id", "messageId", "msg_id"])
+def test_rows_with_the_id_of_an_earlier_row_are_left_out(read, column):
+    reading = Reading()
+    rows = [f"1,{QUESTION},90", f"1,{ANSWER},91"]
+    assert read([*rows, *rows], f"ticket,author,role,text,{column}", reading=reading) == WANTED[:1]
+    assert reading.dropped == {"duplicate messages": 2}
+
+
+def test_rows_of_one_conversation_author_time_and_text_are_one(read):
+    reading = Reading()
+    rows = [f"1,{QUESTION},2024-01-05 10:00", f"1,{ANSWER},2024-01-05 10:01"]
+    others = [f"2,{QUESTION},2024-01-05 10:00", f"2,{ANSWER},2024-01-05 10:01"]
+    assert read([*rows, *rows, *others], reading=reading) == [*WANTED[:1], *WANTED[:1]]
+    assert reading.dropped == {"duplicate messages": 2}
+
+
+@pytest.mark.parametrize(("column", "values"), [
+    ("", [""] * 5),  # nothing tells whether it is the same message
+    (",id", [f",{number}" for number in range(5)]),
+    (",message_id", [f",{number}" for number in range(5)]),
+    (",time", [f",2024-01-05 10:0{number}" for number in range(5)]),
+])  # fmt: skip
+def test_equal_messages_that_may_be_two_are_kept(read, column, values):
+    reading = Reading()
+    said = [QUESTION, ANSWER, "Ann,customer,Yes", "Ann,customer,Yes", "Bob,agent,Well."]
+    rows = [f"1,{row}{value}" for row, value in zip(said, values, strict=True)]
+    examples = read(rows, f"ticket,author,role,text{column}", reading=reading)
+    assert examples[-1] == ("Where is it?", "On its way.", "Yes Yes", "Well.")
+    assert reading.dropped == {}
+
+
+def test_an_id_that_rows_of_a_ticket_share_makes_no_duplicates(read):
+    reading = Reading()
+    assert read([f"1,{QUESTION},90", f"1,{ANSWER},90"], "ticket,author,role,text,id", reading=reading) == WANTED[:1]
+    rows = [f"1,{QUESTION},2024-01-05", f"1,{ANSWER},2024-01-05", f"1,{THANKS},2024-01-05", f"1,{WELCOME},2024-01-05"]
+    assert read(rows, "message_id,author,role,text,time", reading=reading) == WANTED
+    assert reading.dropped == {}

@@ -17,6 +17,7 @@ from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
 from rejoinder.corpora.readers.flags import PRIVATE_NOTES, HiddenMessages, is_hidden, is_yes
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.help_desks.fields import first_text
+from rejoinder.corpora.readers.repeats import REPEATED, Repeats
 from rejoinder.corpora.readers.times import parse_time
 
 _DELETED = "deleted messages"
@@ -54,9 +55,10 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         requester = ticket.get("requester_id") or _dict(ticket.get("requester")).get("id")
         requester = requester or _first_public_author(comments)
         chat = Chat(name=str(ticket.get("id", "")))
+        repeats = Repeats()
         for comment in comments:
-            if hidden.hides("public", comment.get("public"), public=True):
-                reading.drop(PRIVATE_NOTES)
+            if reason := _why_comment_left_out(comment, hidden, repeats):
+                reading.drop(reason)
                 continue
             author = _author_id(comment)
             user = _dict(comment.get("author")) or users.get(author, {})
@@ -69,6 +71,13 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         chat.names = [str(user["name"]) for user in users.values() if user.get("name")]
         yield chat
     reading.notes += hidden.notes(sample.source)
+
+
+def _why_comment_left_out(comment: dict[str, Any], hidden: HiddenMessages, repeats: Repeats) -> str:
+    """Return why a comment of Zendesk is left out, or nothing."""
+    if hidden.hides("public", comment.get("public"), public=True):
+        return PRIVATE_NOTES
+    return REPEATED if repeats.has_id(comment.get("id")) else ""
 
 
 def _by_time(comments: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -98,12 +107,10 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         parts = record.get("conversation_parts")
         parts = parts.get("conversation_parts") if isinstance(parts, dict) else parts
         first = {"created_at": record.get("created_at"), **source}
+        repeats = Repeats()
         for part in [first, *dicts(parts)]:
-            if part.get("part_type") in ("note", "note_and_reopen"):
-                reading.drop(PRIVATE_NOTES)
-                continue
-            if part is not first and not part.get("body"):
-                reading.drop("events (assigned, closed)")
+            if reason := _why_part_left_out(part, part is first, repeats):
+                reading.drop(reason)
                 continue
             author = _dict(part.get("author"))
             agent = author.get("type") in ("admin", "bot", "team")
@@ -117,6 +124,15 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
 _OUTBOUND = "10"  # source of a Freshdesk ticket that an agent opens by e-mail
 _INCOMING = (0, "0", "incoming")
 _OUTGOING = (1, 3, "1", "3", "outgoing", "template")
+
+
+def _why_part_left_out(part: dict[str, Any], is_first: bool, repeats: Repeats) -> str:
+    """Return why a part of a conversation of Intercom is left out, or nothing."""
+    if part.get("part_type") in ("note", "note_and_reopen"):
+        return PRIVATE_NOTES
+    if not is_first and not part.get("body"):
+        return "events (assigned, closed)"
+    return REPEATED if repeats.has_id(part.get("id")) else ""
 
 
 def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
@@ -135,9 +151,10 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             for message in dicts(record.get("messages"))
         )
     hidden = HiddenMessages()
+    repeats = Repeats()
     for message in records:
         chat = chats.setdefault(str(message.get("conversation_id", "")), Chat())
-        if reason := _why_message_left_out(message, hidden):
+        if reason := _why_message_left_out(message, hidden, repeats):
             reading.drop(reason)
         else:
             _add(chat, _message_of_chatwoot(message), reading)
@@ -147,14 +164,16 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         yield chat
 
 
-def _why_message_left_out(message: dict[str, Any], hidden: HiddenMessages) -> str:
+def _why_message_left_out(message: dict[str, Any], hidden: HiddenMessages, repeats: Repeats) -> str:
     """Return why a message of Chatwoot is left out, or nothing."""
     if hidden.hides("private", message.get("private")):
         return PRIVATE_NOTES
     if is_yes(_dict(message.get("content_attributes")).get("deleted")):
         return _DELETED
-    is_said = message.get("message_type") in (*_INCOMING, *_OUTGOING)
-    return "" if is_said else "activities (assigned, resolved)"
+    if message.get("message_type") not in (*_INCOMING, *_OUTGOING):
+        return "activities (assigned, resolved)"
+    is_repeat = repeats.has_id(message.get("id"), message.get("conversation_id"))
+    return REPEATED if is_repeat else ""
 
 
 def _message_of_chatwoot(message: dict[str, Any]) -> ChatMessage:
@@ -184,9 +203,10 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         is_outbound = str(ticket.get("source")) == _OUTBOUND
         writer = ticket.get("responder_id") or "agent" if is_outbound else asker or "requester"
         _add(chat, ChatMessage(str(writer), text, time, is_outbound), reading)
+        repeats = Repeats()
         for entry in [*dicts(ticket.get("conversations")), *dicts(ticket.get("notes"))]:
             note = _dict(entry.get("note")) or _dict(entry.get("helpdesk_note")) or entry
-            if reason := _why_note_left_out(note, hidden):
+            if reason := _why_note_left_out(note, hidden, repeats):
                 reading.drop(reason)
             else:
                 _add(chat, _message_of_note(note, asker), reading)
@@ -195,11 +215,13 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
     reading.notes += hidden.notes(sample.source)
 
 
-def _why_note_left_out(note: dict[str, Any], hidden: HiddenMessages) -> str:
+def _why_note_left_out(note: dict[str, Any], hidden: HiddenMessages, repeats: Repeats) -> str:
     """Return why an entry of a Freshdesk ticket is left out, or nothing."""
     if hidden.hides("private", note.get("private")):
         return PRIVATE_NOTES
-    return _DELETED if is_yes(note.get("deleted")) else ""
+    if is_yes(note.get("deleted")):
+        return _DELETED
+    return REPEATED if repeats.has_id(note.get("id")) else ""
 
 
 def _message_of_note(note: dict[str, Any], asker: Any) -> ChatMessage:

@@ -22,6 +22,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.messages.threads import Mail, Threads
+from rejoinder.corpora.readers.repeats import REPEATED, Repeats
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
@@ -48,6 +49,7 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
     names = [name for name in sample.members if name.lower().endswith(_MAIL_FILES)]
     files = [Source(sample.source.path, name) for name in names] or [sample.source]
     threads = Threads()
+    repeats = Repeats()
     mails = (mail for file in files for mail in _mails(file, reading))
     for number, mail in enumerate(mails, 1):
         if mail is None:
@@ -62,6 +64,8 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
             continue
         if read is None or not read.message.text:
             reading.drop(reason or "mails without a text of their own")
+        elif repeats.has(read.key, read.message.author, read.message.time):
+            reading.drop(REPEATED)
         else:
             threads.add(read)
     for thread in threads.all():

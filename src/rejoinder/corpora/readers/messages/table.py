@@ -32,6 +32,7 @@ from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, s
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.flags import NO, PRIVATE_NOTES, YES, HiddenMessages, word_of
 from rejoinder.corpora.readers.form import OF_TABLES, Form
+from rejoinder.corpora.readers.repeats import REPEATED, Repeats
 from rejoinder.corpora.readers.times import CLOCK, order_of_times, parse_time
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
@@ -48,10 +49,11 @@ AGENT = ("is_agent", "role", "sender_type", "author_type", "user_type", "directi
          "is_bot")  # fmt: skip
 PRIVATE = ("private", "is_private", "internal", "is_internal", "visibility")
 PUBLIC = ("public", "is_public")
+ID = ("message_id", "messageid", "msg_id", "comment_id", "id")
 _NEEDED = ("author", "text")
 WORDS = {"conversation": CONVERSATION, "author": AUTHOR, "text": MESSAGE, "time": TIME,
-         "agent": AGENT, "private": PRIVATE, "public": PUBLIC}  # fmt: skip
-KNOWN = frozenset(word for words in WORDS.values() for word in words)
+         "agent": AGENT, "private": PRIVATE, "public": PUBLIC, "id": ID}  # fmt: skip
+KNOWN = frozenset(word for words in WORDS.values() for word in words) - {"id"}  # of any table
 _AGENT_WORDS = frozenset(
     """agent assistant bot support operator staff admin outbound outgoing out representative
     teammate gpt model""".split()  # noqa: SIM905
@@ -79,6 +81,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         )
     unknown: Counter[tuple[str, str]] = Counter()  # columns and values of flags
     hidden = HiddenMessages()
+    repeats = Repeats()
     words = ", ".join(f"{role} = {name}" for role, name in columns.items())
     reading.notes.append(f"{source}: {form}: {words}")
     reading.notes += _other_ids(names, columns, str(source))
@@ -94,7 +97,11 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             continue
         conversation = value_of(row, columns, "conversation")
         name = "" if conversation is None else str(conversation).strip()
-        messages.append((name, _time_of_row(row, columns), message))
+        time = _time_of_row(row, columns)
+        if repeats.has_id(_key_of_row(row, columns, time, message), name):
+            reading.drop(REPEATED)
+            continue
+        messages.append((name, time, message))
     reading.notes += [
         f"{source}: {name}: {count:,} values {value!r} are neither yes nor no"
         for (name, value), count in unknown.most_common(_SHOWN_VALUES)
@@ -139,6 +146,21 @@ def _is_note(row: Mapping[str, Any], columns: Mapping[str, str], hidden: HiddenM
         role in columns and hidden.hides(columns[role], row.get(columns[role]), public=public)
         for role, public in (("private", False), ("public", True))
     )
+
+
+def _key_of_row(
+    row: Mapping[str, Any], columns: Mapping[str, str], time: Any, message: ChatMessage
+) -> tuple[str, ...] | None:
+    """Return what no other message of a conversation has; None if a row has no id and no time.
+
+    The column `id` may be the ticket's, and ids without a conversation may begin anew, so these
+    count with the text only.
+    """
+    own = str(value_of(row, columns, "id") or "").strip()
+    when = str(time or "").strip()
+    if own and "conversation" in columns and fold(columns["id"]) != "id":
+        return (own,)
+    return (own, when, message.author, message.text) if own or when else None
 
 
 def _with_sides(columns: dict[str, str]) -> dict[str, str]:
