@@ -1,6 +1,7 @@
 """The corpus `chats`: examples of the chats that people export from their tools, of any form.
 
-A silence splits the endless chat of a messenger into conversations. The messages of agents are
+A silence splits the endless chat of a messenger into conversations. A conversation with an id is a
+thread, which is in one part of the split whatever the number of exports. The messages of agents are
 responses: the file says who they are, or `agent` does, or it is whoever takes part in most chats.
 """
 
@@ -97,6 +98,8 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
     count = 0
     for chat in chats:
         clean = cleaner(chat, reading) if settings.redact else str.strip
+        if settings.redact and chat.name:  # an id may hold an address or a number
+            chat.name = content_thread([chat.name])
         for piece in _pieces(chat, settings.seconds(endless=chat.endless)):
             count += 1
             reading.lines += 1
@@ -216,7 +219,7 @@ def _examples(
     examples = dialogue_examples(
         texts,
         name=name,
-        thread=chat.thread or content_thread(texts),
+        thread=("" if chat.endless else chat.name) or content_thread(texts),
         source=CHATS.name,
         reading=reading,
         first=max(1, len(known)),

@@ -13,7 +13,7 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, chat_name, sort_by_time
 from rejoinder.corpora.readers.flags import PRIVATE_NOTES, HiddenMessages, is_hidden, is_yes
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.help_desks.fields import first_text
@@ -54,7 +54,7 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         users = {user.get("id"): user for user in dicts(ticket.get("users"))}
         requester = ticket.get("requester_id") or _dict(ticket.get("requester")).get("id")
         requester = requester or _first_public_author(comments)
-        chat = Chat(name=str(ticket.get("id", "")))
+        chat = Chat(name=chat_name(ticket.get("id")))
         repeats = Repeats()
         for comment in comments:
             if reason := _why_comment_left_out(comment, hidden, repeats):
@@ -102,7 +102,7 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     """Yield conversations: the first message, and the parts with a text that are not notes."""
     del choice
     for record in _records(sample, "conversation_parts", reading):
-        chat = Chat(name=str(record.get("id", "")))
+        chat = Chat(name=chat_name(record.get("id")))
         source = _dict(record.get("source"))
         parts = record.get("conversation_parts")
         parts = parts.get("conversation_parts") if isinstance(parts, dict) else parts
@@ -153,7 +153,8 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     hidden = HiddenMessages()
     repeats = Repeats()
     for message in records:
-        chat = chats.setdefault(str(message.get("conversation_id", "")), Chat())
+        name = chat_name(message.get("conversation_id"))
+        chat = chats.setdefault(name, Chat(name=name))
         if reason := _why_message_left_out(message, hidden, repeats):
             reading.drop(reason)
         else:
@@ -194,7 +195,7 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
     hidden = HiddenMessages()
     for record in _records(sample, key, reading):
         ticket = _dict(record.get("helpdesk_ticket")) or record
-        chat = Chat(name=str(ticket.get("display_id") or ticket.get("id") or ""))
+        chat = Chat(name=chat_name(ticket.get("display_id") or ticket.get("id")))
         requester = _dict(ticket.get("requester"))
         asker = ticket.get("requester_id") or requester.get("id")
         chat.names = texts_of([requester.get("name"), ticket.get("requester_name")])

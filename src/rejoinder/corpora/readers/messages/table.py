@@ -28,7 +28,13 @@ from rejoinder.corpora.forms.json_rows import json_rows
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, sort_by_time
+from rejoinder.corpora.readers.chat import (
+    Chat,
+    ChatMessage,
+    chat_name,
+    is_newest_first,
+    sort_by_time,
+)
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.flags import NO, PRIVATE_NOTES, YES, HiddenMessages, word_of
 from rejoinder.corpora.readers.form import OF_TABLES, Form
@@ -95,8 +101,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         if reason := _why_left_out(row, columns, message, hidden):
             reading.drop(reason)
             continue
-        conversation = value_of(row, columns, "conversation")
-        name = "" if conversation is None else str(conversation).strip()
+        name = chat_name(value_of(row, columns, "conversation"))
         time = _time_of_row(row, columns)
         if repeats.has_id(_key_of_row(row, columns, time, message), name):
             reading.drop(REPEATED)
