@@ -12,9 +12,10 @@ from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, chat_name
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.sides import BOTS
 from rejoinder.corpora.readers.times import parse_time
 
-_AGENT_ROLES = frozenset(("gpt", "assistant", "model", "bot", "chatgpt", "bing", "bard", "agent"))
+_AGENT_ROLES = BOTS | {"agent"}
 _BASES = ("", "item.")
 
 
