@@ -194,3 +194,16 @@ def test_parts_of_intercom_with_the_id_of_an_earlier_one_are_left_out(read):
     source = {"body": "Hi?", "author": {"type": "user", "id": 5}}
     conversation = {"id": 1, "source": source, "conversation_parts": {"conversation_parts": [part, part]}}
     assert read(conversation) == [("Hi?", "Here.")]
+
+
+@pytest.mark.parametrize("fields", [
+    {"via": {"channel": "rule", "source": {"rel": "trigger"}}}, {"via": {"channel": "system"}}, {"author_id": -1},
+])  # fmt: skip
+def test_comments_of_zendesk_s_triggers_are_left_out_and_counted(read, fields):
+    reading = Reading()
+    ticket = _ticket("zendesk", ("We received it.", fields), ("Here.", {"via": {"channel": "web"}}))
+    del ticket["requester_id"]
+    assert read(ticket, reading=reading) == [("Hi?", "Here.")]
+    assert reading.dropped == {"automatic answers": 1}
+    ticket["comments"].insert(0, ticket["comments"].pop(1))  # before the question, it makes nobody the requester
+    assert read(ticket) == [("Hi?", "Here.")]

@@ -108,3 +108,29 @@ def test_mails_of_one_id_but_another_time_or_author_are_kept(read):
     mails = [mail("ann@a.org", HELP, 1, "Where is it?", 1), mail(HELP, "ann@a.org", 2, "It left.", 1)]
     assert read([*mails, mail(HELP, "ann@a.org", 3, "On Monday.", 1)], reading) == [("Where is it?", "It left. On Monday.")]
     assert reading.dropped == {}
+
+
+@pytest.mark.parametrize("headers", [
+    "Auto-Submitted: auto-replied", "X-Autoreply: yes", "X-Autorespond: We read it.", "Precedence: auto_reply",
+    "Precedence: Auto-Reply", "X-Autoresponder: on", "Auto-Submitted: auto-generated\nPrecedence: bulk",
+])  # fmt: skip
+def test_automatic_answers_are_left_out_and_counted(read, headers):
+    reading = Reading()
+    mails = [
+        mail("ann@a.org", HELP, 1, "Where is it?", 1),
+        mail(HELP, "ann@a.org", 2, "We will answer soon.", 2, 1, headers=f"{headers}\n"),
+        mail(HELP, "ann@a.org", 3, "It left.", 3, 1),
+    ]
+    assert read(mails, reading) == [("Where is it?", "It left.")]
+    assert reading.dropped == {"automatic answers": 1}
+
+
+@pytest.mark.parametrize("headers", [
+    "Auto-Submitted: no", "X-Autoreply: no", "Precedence: bulk", "Precedence: list", "X-Auto-Response-Suppress: All",
+])  # fmt: skip
+def test_headers_of_help_desks_make_no_automatic_answer(read, headers):
+    mails = [
+        mail("ann@a.org", HELP, 1, "Where is it?", 1),
+        mail(HELP, "ann@a.org", 2, "It left.", 2, 1, headers=f"{headers}\n"),
+    ]
+    assert read(mails) == [("Where is it?", "It left.")]

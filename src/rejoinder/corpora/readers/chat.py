@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+AUTOMATIC = "automatic answers"  # a key of `Reading.dropped`
 _CLEARLY = 2  # falls for each rise, above which a file has the newest message first
 
 

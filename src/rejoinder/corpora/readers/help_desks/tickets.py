@@ -13,7 +13,7 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage, chat_name, sort_by_time
+from rejoinder.corpora.readers.chat import AUTOMATIC, Chat, ChatMessage, chat_name, sort_by_time
 from rejoinder.corpora.readers.flags import PRIVATE_NOTES, HiddenMessages, is_hidden, is_yes
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.help_desks.fields import first_text
@@ -77,7 +77,15 @@ def _why_comment_left_out(comment: dict[str, Any], hidden: HiddenMessages, repea
     """Return why a comment of Zendesk is left out, or nothing."""
     if hidden.hides("public", comment.get("public"), public=True):
         return PRIVATE_NOTES
+    if _is_automatic(comment):
+        return AUTOMATIC
     return REPEATED if repeats.has_id(comment.get("id")) else ""
+
+
+def _is_automatic(comment: dict[str, Any]) -> bool:
+    """Return whether a trigger or an automation of Zendesk wrote a comment."""
+    channel = _dict(comment.get("via")).get("channel")
+    return channel in ("rule", "system") or str(_author_id(comment)) == "-1"
 
 
 def _by_time(comments: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -90,8 +98,12 @@ def _by_time(comments: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _first_public_author(comments: Iterable[dict[str, Any]]) -> Any:
     """Return whose comment is the first that customers see: an agent's note may stand before."""
-    public = (comment for comment in comments if not is_hidden(comment.get("public"), public=True))
-    return next(map(_author_id, public), None)
+    written = (
+        comment
+        for comment in comments
+        if not is_hidden(comment.get("public"), public=True) and not _is_automatic(comment)
+    )
+    return next(map(_author_id, written), None)
 
 
 def _author_id(comment: dict[str, Any]) -> Any:

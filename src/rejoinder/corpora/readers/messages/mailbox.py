@@ -19,7 +19,7 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample, Source, keep_open
 from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import AUTOMATIC, Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.messages.threads import Mail, Threads
 from rejoinder.corpora.readers.repeats import REPEATED, Repeats
@@ -31,6 +31,14 @@ from rejoinder.text.mails.cleaning import own_text
 
 _BROKEN_HEADERS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
 _TOO_MANY_PARTS = f"mails of more than {MAX_PARTS} parts, or nested too deep"
+_AUTOMATIC_HEADERS = (
+    "Auto-Submitted",
+    "X-Autoreply",
+    "X-Auto-Reply",
+    "X-Autorespond",
+    "X-Autoresponder",
+)
+_NOT_AUTOMATIC = ("", "no", "false")
 _MAIL_FILES = (".eml", ".mbox")
 _DAY = search_pattern(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} ")  # Mon Jan
 _CLOCK = search_pattern(rb"\d\d:\d\d")
@@ -57,13 +65,13 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
             continue
         try:
             threads.join(_ids(mail, number))
-            reason = _why_left_out(mail)
-            read = None if reason else _read_mail(mail, number)
+            is_automatic = _is_automatic(mail)
+            read = None if is_automatic else _read_mail(mail, number)
         except _BROKEN_HEADERS:
             reading.drop("mails whose headers cannot be read")
             continue
         if read is None or not read.message.text:
-            reading.drop(reason or "mails without a text of their own")
+            reading.drop(AUTOMATIC if is_automatic else "mails without a text of their own")
         elif repeats.has(read.key, read.message.author, read.message.time):
             reading.drop(REPEATED)
         else:
@@ -73,10 +81,18 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
         yield Chat([mail.message for mail in thread], thread[0].root, names=authors)
 
 
-def _why_left_out(mail: EmailMessage) -> str:
-    """Return why a mail is left out, or nothing."""
-    is_automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
-    return "automatic answers" if is_automatic else ""
+def _is_automatic(mail: EmailMessage) -> bool:
+    """Return whether the headers of a mail say that a program answered.
+
+    `Precedence: bulk` and `X-Auto-Response-Suppress` do not: help desks add them to agents' mails.
+    """
+    if any(_header(mail, name) not in _NOT_AUTOMATIC for name in _AUTOMATIC_HEADERS):
+        return True
+    return _header(mail, "Precedence").replace("-", "_") == "auto_reply"
+
+
+def _header(mail: EmailMessage, name: str) -> str:
+    return str(mail.get(name, "")).strip().casefold()
 
 
 def _own_id(mail: EmailMessage) -> str:
