@@ -73,6 +73,14 @@ def test_dates_of_twelve_hour_clocks_have_the_month_first(read):
     assert read([f"1,{ANSWER},04/04/2024 1:05 PM", f"1,{QUESTION},03/05/2024 11:55 AM"]) == WANTED[:1]
 
 
+def test_rows_with_the_year_first_do_not_order_the_other_dates(read):
+    other = [f"2,{QUESTION},2024/02/05 10:00", f"2,{ANSWER},2024/02/06 10:00"]
+    rows = [f"1,{QUESTION},25.01.24 10:00", f"1,{ANSWER},05.02.24 10:00", f"1,{THANKS},06.03.24 10:00"]
+    wanted = [("Where is it?", "On its way.")]
+    assert read(rows) == wanted
+    assert read([*rows, *other]) == [*wanted, *wanted]
+
+
 @pytest.mark.parametrize("column", ["public", "is_public", "Is Public"])
 def test_rows_that_are_not_public_are_private_notes(read, column):
     reading = Reading()
@@ -130,6 +138,15 @@ def test_a_silence_splits_messages_without_a_conversation(read):
     rows += [f",{THANKS},2024-03-05 10:00", f",{WELCOME},2024-03-05 10:01"]
     assert read(rows, reading=reading) == [("Where is it?", "On its way."), ("Thanks", "Welcome")]
     assert "4 messages without a conversation are one chat, which a silence splits" in reading.notes[1]
+
+
+@pytest.mark.parametrize("blank", ["NaN", "null", "None", "N/A", "#N/A", "<NA>", " nan "])
+def test_words_for_nothing_are_no_conversation(read, blank):
+    reading = Reading()
+    rows = [f"{blank},{QUESTION},2024-01-05 10:00", f"{blank},{ANSWER},2024-01-05 10:01"]
+    rows += [f"{blank},{THANKS},2024-03-05 10:00", f"{blank},{WELCOME},2024-03-05 10:01"]
+    assert read(rows, reading=reading) == [("Where is it?", "On its way."), ("Thanks", "Welcome")]
+    assert "4 messages without a conversation are one chat" in reading.notes[1]
 
 
 def test_times_that_cannot_be_read_are_noted(read):

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rejoinder.corpora.readers.flags import word_of
+
 AUTOMATIC = "automatic answers"  # a key of `Reading.dropped`
 _CLEARLY = 2  # falls for each rise, above which a file has the newest message first
 
@@ -32,8 +34,8 @@ class Chat:
 
 
 def chat_name(value: object) -> str:
-    """Return the id of a conversation as a name; nothing where there is none."""
-    return "" if value is None else str(value).strip()
+    """Return the id of a conversation as a name; nothing for a blank such as NaN."""
+    return str(value).strip() if word_of(value) else ""
 
 
 def sort_by_time(messages: list[ChatMessage], *, newest_first: bool = False) -> None:

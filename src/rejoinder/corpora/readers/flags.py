@@ -1,4 +1,4 @@
-"""Words of yes and no, in cells and fields of exports, and those that hide a message."""
+"""Words of yes, no and nothing in cells and fields of exports, and those that hide a message."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ YES = frozenset(
 NO = frozenset(
     """false 0 0.0 no n f off nein falsch non faux falso não nao nee""".split()  # noqa: SIM905
 )
+_BLANK = frozenset("nan null none nil n/a #n/a na <na> -".split())  # noqa: SIM905
 PRIVATE_NOTES = "private notes"  # a key of `Reading.dropped`
 _HIDDEN = frozenset("private internal hidden".split())  # noqa: SIM905
 _SHOWN = frozenset("public external visible all everyone".split())  # noqa: SIM905
@@ -21,8 +22,9 @@ _MAX_VALUES = 3  # in notes
 
 
 def word_of(value: object) -> str:
-    """Return a value as a word of the lists: without case, and nothing for None."""
-    return "" if value is None else str(value).strip().casefold()
+    """Return a value as a word of the lists: without case, and nothing for a blank such as NaN."""
+    word = "" if value is None else str(value).strip().casefold()
+    return "" if word in _BLANK else word
 
 
 def is_yes(value: object) -> bool:

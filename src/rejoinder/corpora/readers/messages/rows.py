@@ -90,7 +90,7 @@ class Rows:
         return Row(
             chat=chat_name(value_of(cells, columns, "conversation")),
             time=_time_of(cells, columns),
-            author=side if side and is_nameless else chat_name(author),
+            author=side if side and is_nameless else str(author or "").strip(),
             text=text_of_html(text) if is_html else text.strip(),
             side=side,
         )
