@@ -16,6 +16,7 @@ Order: TypeAlias = Literal["day", "month", "year"]  # what stands first
 
 _MAX_TIME = 100  # letters
 _MAX_DAY = 31  # a larger number is a year
+_LEAST_YEAR = 1_000  # of four digits
 
 # Seconds, milliseconds, microseconds or nanoseconds; 14 digits are a date and a clock.
 _NUMBER = match_pattern(r"\d{9,13}(?:\.\d+)?|\d{16}|\d{19}")
@@ -136,11 +137,13 @@ def find_order(
 ) -> Order:
     """Return which number of dates stands first, by numbers over 12 and by how they grow.
 
-    Where both ways are possible: the month with a clock of twelve hours, else the day. Dates that
-    are not known to be `oldest_first` may as well fall.
+    Dates with a year of four digits in front say nothing about the others. Where both ways are
+    possible: the month with a clock of twelve hours, else the day. Dates that are not known to be
+    `oldest_first` may as well fall.
     """
-    dates = list(dates)
-    if any(date[0] > _MAX_DAY for date in dates):
+    given = list(dates)
+    dates = [date for date in given if date[0] < _LEAST_YEAR]
+    if (given and not dates) or any(date[0] > _MAX_DAY for date in dates):
         return "year"
     if any(date[0] > 12 for date in dates):
         return "day"
