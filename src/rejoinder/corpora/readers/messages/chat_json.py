@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rejoinder.conversations import NO_TURNS
+from rejoinder.conversations import is_instruction
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import json_values
@@ -27,7 +27,7 @@ def read_chat_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         chat = Chat(name=chat_name(record.get("id")) if isinstance(record, dict) else "")
         for message in _messages_of_chat(record):
             role, text, time = message
-            if role in NO_TURNS:
+            if is_instruction(role):
                 reading.drop("instructions and calls of tools")
             elif not text.strip():
                 reading.drop("attachments and messages without a text")
