@@ -1,11 +1,15 @@
 """Tables of messages: the order of rows, private ones, and those without a conversation or a time."""
 
 import json
+import tracemalloc
 
 import pytest
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.messages.table import read_messages
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
+from rejoinder.corpora.registry.recognition import inspect
 from rejoinder.errors import InputError
 from tests.corpora.readers.workbook import workbook
 
@@ -158,6 +162,25 @@ def test_times_that_cannot_be_read_are_noted(read):
     reading = Reading()
     read([f"1,{QUESTION}", f"1,{ANSWER}"], "ticket,author,role,text", reading=reading)
     assert len(reading.notes) == 2
+
+
+def test_a_large_table_is_held_once(tmp_path):
+    rows = (
+        f"c{chat},{('Ann', 'Bob')[number % 2]},{('customer', 'agent')[number % 2]},"
+        f"{chat} {number} {'order parcel late ' * 6},25.01.2024 0{number}:{chat % 60:02}"
+        for chat in range(1_000)
+        for number in range(8)
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["conversation,author,role,text,time", *rows]))
+    sample = inspect(path, Choice())
+    tracemalloc.start()
+    try:
+        assert sum(len(chat.messages) for chat in read_messages(sample, Choice(), Reading())) == 8_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4.8 * path.stat().st_size  # 5.7 times with messages and chats beside the rows
 
 
 BAD_ROWS = [

@@ -167,17 +167,18 @@ def find_order(
 
 def order_of_times(values: Iterable[Any]) -> Order:
     """Return which number of dates stands first in the times of a table, in any order."""
-    texts = (str(value or "")[:_MAX_TIME].strip() for value in values)
-    matches = [match for text in texts if (match := _DATE.match(text) or _DAY.fullmatch(text))]
-    return find_order(
-        map(_date_numbers, matches),
-        twelve_hours=any(len(match.groups()) > 3 and match[7] for match in matches),
-        oldest_first=False,
-    )
+    dates = []
+    twelve_hours = False
+    for value in values:
+        text = str(value or "")[:_MAX_TIME].strip()
+        if match := _DATE.match(text) or _DAY.fullmatch(text):
+            dates.append(_date_numbers(match))
+            twelve_hours = twelve_hours or bool(len(match.groups()) > 3 and match[7])
+    return find_order(dates, twelve_hours=twelve_hours, oldest_first=False)
 
 
-def _date_numbers(match: re.Match[str]) -> list[int]:
-    return [int(match[group]) for group in (1, 2, 3)]
+def _date_numbers(match: re.Match[str]) -> tuple[int, ...]:
+    return tuple(int(match[group]) for group in (1, 2, 3))
 
 
 def _seconds(date: datetime.datetime) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,9 +89,9 @@ class Rows:
             side = side_of(cells.get(columns["agent"]), customers=of_customers)
         is_nameless = is_known(columns["author"], NAMELESS)
         return Row(
-            chat=chat_name(value_of(cells, columns, "conversation")),
+            chat=sys.intern(chat_name(value_of(cells, columns, "conversation"))),
             time=_time_of(cells, columns),
-            author=side if side and is_nameless else str(author or "").strip(),
+            author=side if side and is_nameless else sys.intern(str(author or "").strip()),
             text=text_of_html(text) if is_html else text.strip(),
             side=side,
         )
@@ -131,7 +132,8 @@ class Rows:
                 self.reading.drop(_OF_BOTS)
                 continue
             side = row.side or of_author.get(row.author, other)
-            yield row._replace(side="agent" if side == "bot" else side)
+            side = "agent" if side == "bot" else side
+            yield row if side is row.side else row._replace(side=side)
 
 
 def _sides_of_authors(rows: Sequence[Row]) -> dict[str, Side]:

@@ -29,7 +29,7 @@ from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, s
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.form import OF_TABLES, Form
 from rejoinder.corpora.readers.messages.rows import NAMELESS, NEEDED, Row, Rows
-from rejoinder.corpora.readers.times import Order, order_of_times, parse_time
+from rejoinder.corpora.readers.times import order_of_times, parse_time
 from rejoinder.errors import InputError
 
 CONVERSATION = ("conversation", "conversation_id", "conversationid", "ticket", "ticket_id",
@@ -102,37 +102,48 @@ def _with_sides(columns: dict[str, str]) -> dict[str, str]:
 
 
 def _ordered(
-    rows: Sequence[Row], columns: Mapping[str, str], source: str, reading: Reading
+    rows: list[Row], columns: Mapping[str, str], source: str, reading: Reading
 ) -> Iterator[Chat]:
     """Yield chats whose messages are ordered by their times, if all are readable.
 
-    Messages without a conversation are a chat that has no end.
+    Messages without a conversation are a chat that has no end. The rows are taken out of their
+    list, and the chats are not kept, so that a large table is held once.
     """
-    order = order_of_times(row.time for row in rows)
-    timed = [(row.chat, _message(row, order)) for row in rows]
-    unread = [
-        str(row.time or "")
-        for row, (_, message) in zip(rows, timed, strict=True)
-        if message.time is None
-    ]
+    timed, unread = _timed(rows)
     if "time" in columns and unread:
         shown = next((f", such as {value[:_SHOWN]!r}" for value in unread if value.strip()), "")
         reading.notes.append(
-            f"{source}: {len(unread):,} of {len(rows):,} times are missing or cannot be "
+            f"{source}: {len(unread):,} of {len(timed):,} times are missing or cannot be "
             f"read{shown}; their chats keep the order of the file"
         )
     newest_first = is_newest_first(timed)
     chats: dict[str, Chat] = {}
     for name, message in timed:
         chats.setdefault(name, Chat(name=name, endless=not name)).messages.append(message)
-    for chat in chats.values():
+    timed.clear()
+    for name in list(chats):
+        chat = chats.pop(name)
         sort_by_time(chat.messages, newest_first=newest_first)
         yield chat
 
 
-def _message(row: Row, order: Order) -> ChatMessage:
-    agent = None if row.side is None else row.side == "agent"
-    return ChatMessage(row.author, row.text, parse_time(row.time, order), agent)
+def _timed(rows: list[Row]) -> tuple[list[tuple[str, ChatMessage]], list[str]]:
+    """Return the messages with the names of their chats, and the times that cannot be read.
+
+    Afterwards `rows` is empty.
+    """
+    order = order_of_times(row.time for row in rows)
+    timed = []
+    unread = []
+    rows.reverse()
+    while rows:
+        row = rows.pop()
+        agent = None if row.side is None else row.side == "agent"
+        time = parse_time(row.time, order)
+        timed.append((row.chat, ChatMessage(row.author, row.text, time, agent)))
+        if time is None:
+            unread.append(str(row.time or ""))
+    return timed, unread
 
 
 def _other_ids(names: Sequence[str], columns: Mapping[str, str], source: str) -> list[str]:
