@@ -1,5 +1,7 @@
 """Who wrote the messages of a table: words of agents, customers, bots and the system."""
 
+import json
+
 import pytest
 
 from rejoinder.corpora.lines import Reading
@@ -76,3 +78,11 @@ def test_an_unknown_author_with_an_unknown_value_is_a_customer_where_both_sides_
 def test_an_error_shows_the_values_where_nothing_tells_who_answers(read):
     with pytest.raises(InputError, match=r"who answers is not clear.*role: values that say not who answers: 'x9' \(2\), 'x8' \(1\)"):
         read(["1,Bea,x9,Hi", "1,Ada,x8,Hello", "1,Bea,x9,And?"])
+
+
+def test_an_author_may_be_the_number_0(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"ticket": 1, "author": 0, "text": "Hi"}, {"ticket": 1, "author": 7, "text": "Bye"}]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(InputError, match=r"who answers is not clear; there are messages of 0 \(1\), 7 \(1\)"):
+        list(read_chats(path, Reading(), ChatsSettings()))

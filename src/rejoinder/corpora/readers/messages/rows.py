@@ -79,8 +79,7 @@ class Rows:
 
     def _row(self, cells: Mapping[str, Any]) -> Row:
         columns = self.columns
-        text = cells.get(columns["text"])
-        text = "" if text is None else str(text)
+        text = _stripped(cells.get(columns["text"]))
         is_html = fold(columns["text"]).endswith("html")
         author = cells.get(columns["author"])
         side = None
@@ -91,8 +90,8 @@ class Rows:
         return Row(
             chat=sys.intern(chat_name(value_of(cells, columns, "conversation"))),
             time=_time_of(cells, columns),
-            author=side if side and is_nameless else sys.intern(str(author or "").strip()),
-            text=text_of_html(text) if is_html else text.strip(),
+            author=side if side and is_nameless else sys.intern(_stripped(author)),
+            text=text_of_html(text) if is_html else text,
             side=side,
         )
 
@@ -134,6 +133,10 @@ class Rows:
             side = row.side or of_author.get(row.author, other)
             side = "agent" if side == "bot" else side
             yield row if side is row.side else row._replace(side=side)
+
+
+def _stripped(value: object) -> str:
+    return "" if value is None else str(value).strip()
 
 
 def _sides_of_authors(rows: Sequence[Row]) -> dict[str, Side]:
