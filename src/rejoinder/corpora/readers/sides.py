@@ -8,7 +8,7 @@ from rejoinder.corpora.forms.columns import name_keys
 from rejoinder.corpora.readers.flags import NO, YES, word_of
 from rejoinder.patterns import search_pattern
 
-Side: TypeAlias = Literal["agent", "customer", "bot", "system"]
+WrittenBy: TypeAlias = Literal["agent", "customer", "bot", "system"]
 
 UNCLEAR = "values that say not who answers:"  # in a note
 BOTS = frozenset("bot chatbot assistant gpt chatgpt model bing bard".split())  # noqa: SIM905
@@ -32,7 +32,7 @@ SYSTEM = frozenset(
 )
 _OUT = frozenset("outbound outgoing out sent team".split())  # noqa: SIM905
 _IN = frozenset("inbound incoming in received".split())  # noqa: SIM905
-_SIDES: tuple[tuple[frozenset[str], Side], ...] = (  # the first with a word of a value decides
+_SIDES: tuple[tuple[frozenset[str], WrittenBy], ...] = (  # the first with a word of a value decides
     (AGENTS | _OUT, "agent"),
     (SYSTEM, "system"),
     (BOTS, "bot"),
@@ -42,7 +42,7 @@ _TO = frozenset("to an zu para > →".split())  # noqa: SIM905
 _WORDS = search_pattern(r"[^\W\d_]+|[>→]")
 
 
-def side_of(value: object, *, customers: bool = False) -> Side | None:
+def side_of(value: object, *, customers: bool = False) -> WrittenBy | None:
     """Return who wrote a message by a value such as "Agent", "outbound" or "customer_to_agent".
 
     Yes is an agent's, or a customer's in a column that tells `customers`. None: nothing is known.

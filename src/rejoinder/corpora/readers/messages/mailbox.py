@@ -21,7 +21,7 @@ from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import AUTOMATIC, Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
-from rejoinder.corpora.readers.messages.threads import Mail, Threads
+from rejoinder.corpora.readers.messages.threads import Mail, MailThreads
 from rejoinder.corpora.readers.repeats import REPEATED, Repeats
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
@@ -56,7 +56,7 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
     """Yield the threads of a mailbox, each with the id of its first mail as its name."""
     names = [name for name in sample.members if name.lower().endswith(_MAIL_FILES)]
     files = [Source(sample.source.path, name) for name in names] or [sample.source]
-    threads = Threads()
+    threads = MailThreads()
     repeats = Repeats()
     mails = (mail for file in files for mail in _mails(file, reading))
     for number, mail in enumerate(mails, 1):

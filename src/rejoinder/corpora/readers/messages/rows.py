@@ -14,7 +14,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import chat_name
 from rejoinder.corpora.readers.flags import PRIVATE_NOTES, HiddenMessages, word_of
 from rejoinder.corpora.readers.repeats import REPEATED, Repeats
-from rejoinder.corpora.readers.sides import UNCLEAR, Side, side_of
+from rejoinder.corpora.readers.sides import UNCLEAR, WrittenBy, side_of
 from rejoinder.corpora.readers.times import CLOCK
 from rejoinder.html_text import text_of_html
 
@@ -32,23 +32,23 @@ _SHOWN = 40  # letters of a value in a note
 _SHOWN_VALUES = 3  # in notes
 
 
-class Row(NamedTuple):
+class MessageRow(NamedTuple):
     """A row of a table of messages."""
 
     chat: str  # id of its conversation
     time: Any  # as the table has it
     author: str
     text: str
-    side: Side | None
+    side: WrittenBy | None
 
 
 @dataclass(slots=True)
-class Rows:
+class MessageRows:
     """The rows of a table that are messages; the others are counted by reason."""
 
     columns: Mapping[str, str]  # by role
     reading: Reading
-    kept: list[Row] = field(default_factory=list)
+    kept: list[MessageRow] = field(default_factory=list)
     _unknown: Counter[str] = field(default_factory=Counter)  # values that say not who answers
     _hidden: HiddenMessages = field(default_factory=HiddenMessages)
     _repeats: Repeats = field(default_factory=Repeats)
@@ -64,7 +64,7 @@ class Rows:
         if row.side is None and value:
             self._unknown[value[:_SHOWN]] += 1
 
-    def finish(self, source: object) -> list[Row]:
+    def finish(self, source: object) -> list[MessageRow]:
         """Return the rows with their sides, and note values of unknown meaning."""
         self.reading.notes += self._hidden.notes(source)
         if self._unknown:
@@ -77,7 +77,7 @@ class Rows:
         self.kept = []
         return rows
 
-    def _row(self, cells: Mapping[str, Any]) -> Row:
+    def _row(self, cells: Mapping[str, Any]) -> MessageRow:
         columns = self.columns
         text = _stripped(cells.get(columns["text"]))
         is_html = fold(columns["text"]).endswith("html")
@@ -87,7 +87,7 @@ class Rows:
             of_customers = is_known(columns["agent"], _OF_CUSTOMERS)
             side = side_of(cells.get(columns["agent"]), customers=of_customers)
         is_nameless = is_known(columns["author"], NAMELESS)
-        return Row(
+        return MessageRow(
             chat=sys.intern(chat_name(value_of(cells, columns, "conversation"))),
             time=_time_of(cells, columns),
             author=side if side and is_nameless else sys.intern(_stripped(author)),
@@ -95,7 +95,7 @@ class Rows:
             side=side,
         )
 
-    def _why_left_out(self, cells: Mapping[str, Any], row: Row) -> str:
+    def _why_left_out(self, cells: Mapping[str, Any], row: MessageRow) -> str:
         columns = self.columns
         if all(fold(cells.get(columns[role]) or "") == fold(columns[role]) for role in NEEDED):
             return REPEATED_HEADERS
@@ -116,7 +116,7 @@ class Rows:
             for role, public in (("private", False), ("public", True))
         )
 
-    def _without_bots(self) -> Iterator[Row]:
+    def _without_bots(self) -> Iterator[MessageRow]:
         """Yield the rows with their sides; a bot answers where no agent does.
 
         Where a value says not who wrote a message, the others of its author do. Else, if all others
@@ -124,7 +124,7 @@ class Rows:
         """
         counts = Counter(row.side for row in self.kept)
         of_author = _sides_of_authors(self.kept)
-        other: Side | None = "agent" if counts["customer"] else None
+        other: WrittenBy | None = "agent" if counts["customer"] else None
         other = "customer" if counts["agent"] or counts["bot"] else other
         for row in self.kept:
             if row.side == "bot" and counts["agent"]:
@@ -139,16 +139,16 @@ def _stripped(value: object) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _sides_of_authors(rows: Sequence[Row]) -> dict[str, Side]:
+def _sides_of_authors(rows: Sequence[MessageRow]) -> dict[str, WrittenBy]:
     """Return the side of each author that has one alone."""
-    sides: defaultdict[str, set[Side]] = defaultdict(set)
+    sides: defaultdict[str, set[WrittenBy]] = defaultdict(set)
     for row in rows:
         if row.side and row.author:
             sides[row.author].add(row.side)
     return {author: next(iter(found)) for author, found in sides.items() if len(found) == 1}
 
 
-def _key_of(cells: Mapping[str, Any], columns: Mapping[str, str], row: Row) -> object:
+def _key_of(cells: Mapping[str, Any], columns: Mapping[str, str], row: MessageRow) -> object:
     """Return what no other message of a conversation has; None if a row has no id and no time.
 
     The column `id` may be the ticket's, and ids without a conversation may begin anew, so these

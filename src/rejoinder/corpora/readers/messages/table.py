@@ -28,7 +28,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, sort_by_time
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.form import OF_TABLES, Form
-from rejoinder.corpora.readers.messages.rows import NAMELESS, NEEDED, Row, Rows
+from rejoinder.corpora.readers.messages.rows import NAMELESS, NEEDED, MessageRow, MessageRows
 from rejoinder.corpora.readers.times import order_of_times, parse_time
 from rejoinder.errors import InputError
 
@@ -66,7 +66,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     words = ", ".join(f"{role} = {name}" for role, name in columns.items())
     reading.notes.append(f"{source}: {form}: {words}")
     reading.notes += _other_ids(names, columns, str(source))
-    messages = Rows(columns, reading)
+    messages = MessageRows(columns, reading)
     for where, row in cells:
         if isinstance(row, dict):
             messages.add(row)
@@ -102,7 +102,7 @@ def _with_sides(columns: dict[str, str]) -> dict[str, str]:
 
 
 def _ordered(
-    rows: list[Row], columns: Mapping[str, str], source: str, reading: Reading
+    rows: list[MessageRow], columns: Mapping[str, str], source: str, reading: Reading
 ) -> Iterator[Chat]:
     """Yield chats whose messages are ordered by their times, if all are readable.
 
@@ -127,7 +127,7 @@ def _ordered(
         yield chat
 
 
-def _timed(rows: list[Row]) -> tuple[list[tuple[str, ChatMessage]], list[str]]:
+def _timed(rows: list[MessageRow]) -> tuple[list[tuple[str, ChatMessage]], list[str]]:
     """Return the messages with the names of their chats, and the times that cannot be read.
 
     Afterwards `rows` is empty.

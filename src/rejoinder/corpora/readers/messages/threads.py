@@ -58,7 +58,7 @@ def _domains(people: Set[str]) -> set[str]:
 
 
 @dataclass(slots=True)
-class Threads:
+class MailThreads:
     """The mails of a mailbox, joined to threads."""
 
     _mails: list[Mail] = field(default_factory=list)
