@@ -54,7 +54,7 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
             turns.append((None, message))
             continue
         role = message.get("role") if isinstance(message, Mapping) else None
-        if is_call(message) or (isinstance(role, str) and role in NO_TURNS):
+        if is_call(message) or is_instruction(role):
             continue
         text = content_text(message.get("content")) if isinstance(message, Mapping) else None
         if not isinstance(text, str) or not isinstance(role, str | None):
@@ -65,6 +65,11 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
     if not turns:
         raise InputError("a context has no message; it needs at least one, oldest first")
     return turns
+
+
+def is_instruction(role: object) -> bool:
+    """Return whether a role is one of `NO_TURNS`, in any case."""
+    return isinstance(role, str) and role.casefold() in NO_TURNS
 
 
 def is_call(message: object) -> bool:

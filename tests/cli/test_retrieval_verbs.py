@@ -621,6 +621,16 @@ def test_replace_puts_the_new_edition_in_the_old_ones_place(command, two_files):
     assert (Path("idx") / "manifest.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["id", "ID"])
+def test_the_column_of_ids_may_be_written_in_capitals(command, name):
+    Path("old.csv").write_text(f"{name},Text\n1,Three days.\n2,We open at nine.\n")
+    Path("new.csv").write_text(f"{name},Text\n2,We open at ten.\n")
+    command("index", "build", "model", "old.csv", "-o", "idx")
+    assert "1 replaced" in command("index", "add", "idx", "new.csv", "--replace").out
+    command("index", "delete", "idx", "--id", "2")
+    assert [reply.text for _, reply in Index.open("idx")] == ["Three days."]
+
+
 def test_an_id_of_several_replies_is_replaced_in_their_order():
     old = [(0, Candidate("a", {"id": "x"}, learned=(("hm",),))), (1, Candidate("b", {"id": "x"})), (2, Candidate("c"))]
     one = plan_replacement(old, [Candidate("A", {"id": "x"})])

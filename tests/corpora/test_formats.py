@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import dialogues
+from rejoinder.conversations import spoken
 from rejoinder.corpora.dialogues import Threads, dialogue_examples
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import content_thread, split_of
@@ -60,6 +61,11 @@ def test_names_of_the_line_are_kept(read):
     assert {(each.thread, each.source) for each in found} == {("t", "s")}
 
 
+def test_an_id_may_be_a_number(read):
+    found = read(*({"context": ["a"], "response": "b", "id": number} for number in (0, 1, 7)))
+    assert [example.id for example in found] == ["0", "1", "7"]
+
+
 @pytest.mark.parametrize("name", ["thread", "thread_id", "product_id", "file_id"])
 def test_threads_of_known_corpora(read, name):
     found = read(*({"context": "a", "response": "b", name: thread} for thread in ("x", 17)))
@@ -90,6 +96,14 @@ def test_a_file_without_the_role_says_which_it_has(tmp_path):
     for respond in ("", "agent,"):
         with pytest.raises(InputError, match="give a role, several"):
             ChatSettings(respond=respond)
+
+
+@pytest.mark.parametrize("role", ["System", "SYSTEM", "Developer"])
+def test_messages_that_nobody_said_are_known_in_any_case(read, role):
+    roles = (role, "user", "assistant")
+    messages = [{"role": each, "content": text} for each, text in zip(roles, "abc", strict=True)]
+    assert pairs(read({"messages": messages})) == [(("b",), "c")]
+    assert spoken(messages) == [("user", "b"), ("assistant", "c")]
 
 
 def test_messages_that_nobody_said_are_left_out_and_counted(read):
@@ -169,7 +183,7 @@ BAD = [
     ({"turns": ["a", 7]}, r"turns\[1\] is 7; a text is read"),
     ({"turns": ["a", "b\ud800"]}, r"turns\[1\] holds half of a surrogate pair"),
     ({"turns": ["a", "b"], "from": 0}, "from is 0; it is the index of a turn, 1 to 2"),
-    ({"turns": ["a", "b"], "id": 4}, "id is 4; a text is read"),
+    ({"turns": ["a", "b"], "id": 4.5}, "id is 4.5; a text is read"),
     ({"messages": ["a", "b"]}, r'messages\[0\] is "a"; an object with role and content is read'),
     ({"messages": [{"role": "user", "content": {"type": "text"}}]}, r"messages\[0\]\.content is an object"),
     ({"context": ["a"]}, "context but no response; the fields are context"),

@@ -112,6 +112,13 @@ def test_a_compressed_file_without_the_ending_is_named(tmp_path, suffix):
         texts(path)
 
 
+def test_parquet_that_is_named_so_is_told_what_is_read(tmp_path):
+    path = tmp_path / "file.parquet"
+    path.write_bytes(b"PAR1 and more")
+    with pytest.raises(InputError, match="is Parquet, but lines of text are read here; save it as JSON lines"):
+        texts(path)
+
+
 @pytest.mark.parametrize(("content", "reason"), [
     (b"", "is empty"),
     (b"fine\nab\0c\n", r"file\.txt:2: binary data"),

@@ -120,6 +120,15 @@ def test_outputs_are_checked_before_the_work(tmp_path):
     check_output(tmp_path / "replies.csv", overwrite=True)
 
 
+@pytest.mark.parametrize("name", ["replies.csv", "replies.jsonl"])
+def test_a_file_that_came_meanwhile_is_not_overwritten(tmp_path, name):
+    mined = mine_examples(WELCOME, WordEncoder())
+    (tmp_path / name).write_text("of another run", encoding="utf-8")
+    with pytest.raises(InputError, match="--overwrite"):
+        write_replies(mined, tmp_path / name, overwrite=False)
+    assert [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()] == ["of another run"]
+
+
 def test_json_lines_hold_all_of_a_reply(tmp_path):
     write_replies(mine_examples(WELCOME, WordEncoder()), tmp_path / "r.jsonl")
     [line] = (tmp_path / "r.jsonl").read_text(encoding="utf-8").splitlines()

@@ -297,14 +297,14 @@ def _summary_text(summary: Mapping[str, Any], *, is_assigned: bool) -> str:
 
 def _roles_text(summary: Mapping[str, Any]) -> str:
     """Return the number of messages of each role, and how they were used."""
-    from rejoinder.conversations import NO_TURNS
+    from rejoinder.conversations import is_instruction
     from rejoinder.corpora.forms.formats import ChatSettings
 
     respond = summary["settings"].get("respond", "agent")
     settings = ChatSettings(respond=respond)
 
     def use(role: str) -> str:
-        if role in NO_TURNS:
+        if is_instruction(role):
             return "left out"
         return "responses" if settings.responds(role) else "context"
 

@@ -265,6 +265,7 @@ def delete(
     Example: rejoinder index delete replies.index 17 --id parking
     """
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.replacement import id_of
 
     if not positions and not ids:
         raise InputError(
@@ -274,7 +275,7 @@ def delete(
     opened = Index.open(folder)
     by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
     for position, candidate in opened if ids else ():
-        by_id.get(str(candidate.payload.get("id")), []).append(position)
+        by_id.get(id_of(candidate), []).append(position)
     if missing := [name for name, having in by_id.items() if not having]:
         raise InputError(f"{opened.store} has no reply with the id {missing[0]!r}")
     deleted = opened.delete({*(positions or ()), *itertools.chain(*by_id.values())})

@@ -94,7 +94,7 @@ def mine(
             progress=advance,
             note=note,
         )
-    write_replies(mined, output)
+    write_replies(mined, output, overwrite=overwrite)
     result = {
         "output": str(output),
         "messages": mined.messages,

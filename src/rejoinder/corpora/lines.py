@@ -285,6 +285,11 @@ def _open(path: Path, on_bytes: Advance | None, any_content: bool) -> IO[bytes]:
     for magic, suffix in _MAGIC.items():
         if start.startswith(magic) and not (any_content and suffix == ".parquet"):
             source.close()
+            if path.suffix.lower() == suffix:
+                raise InputError(
+                    f"{path} is Parquet, but lines of text are read here; save it as JSON lines, "
+                    "or read messages, one a row, with `rejoinder data chats`"
+                )
             raise InputError(f"{path} holds {suffix} data; name it so that it ends in {suffix}")
     if start.startswith(_ZIP) and not any_content:
         source.close()

@@ -19,10 +19,11 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise InputError(f"{path} is there; give --overwrite, or another name")
 
 
-def write_replies(mining: Mining, path: Path) -> None:
+def write_replies(mining: Mining, path: Path, *, overwrite: bool = True) -> None:
     """Write replies as a table (.csv) or as JSON lines, whole or not at all.
 
     A cell of the table that a spreadsheet would take for a formula begins with a space.
+    InputError: without `overwrite` there is such a file by now, as of another `mine`.
     """
     with (
         atomic_file(path) as part,
@@ -35,6 +36,7 @@ def write_replies(mining: Mining, path: Path) -> None:
         else:
             for reply in mining.replies:
                 file.write(json.dumps(reply.to_json(), ensure_ascii=False) + "\n")
+        check_output(path, overwrite=overwrite)
 
 
 def _cells(reply: MinedReply) -> tuple[str, int, str, str, str]:

@@ -17,6 +17,7 @@ from rejoinder.curation.matching import ReplyMatcher, newest_messages
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError, NotFoundError
 from rejoinder.retrieval.reader import IndexReader
+from rejoinder.retrieval.replacement import id_value
 from rejoinder.stores.segments import value_texts
 
 
@@ -121,9 +122,9 @@ class _KnownReplies:
     def _by_id(self) -> dict[str, list[int]]:
         positions: dict[str, list[int]] = {}
         for position, reply in self.index:
-            if "id" in reply.payload:
-                for name in value_texts(reply.payload["id"]):
-                    positions.setdefault(name, []).append(position)
+            value = id_value(reply.payload)
+            for name in [] if value is None else value_texts(value):
+                positions.setdefault(name, []).append(position)
         return positions
 
     def entry(self, outcome: Outcome) -> tuple[Entry, int | None]:

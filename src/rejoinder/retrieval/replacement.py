@@ -8,15 +8,22 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rejoinder.corpora.forms.columns import fold
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 
 SHOWN = 5
 
 
+def id_value(payload: Mapping[str, Any]) -> Any:
+    """Return the field `id` of a payload, whatever its case; None if there is none."""
+    name = "id" if "id" in payload else next((name for name in payload if fold(name) == "id"), "id")
+    return payload.get(name)
+
+
 def id_of(candidate: Candidate) -> str:
     """Return the id of a reply, as `index delete --id` takes it; nothing if it has none."""
-    value = candidate.payload.get("id")
+    value = id_value(candidate.payload)
     return "" if value is None or isinstance(value, list | dict) else str(value)
 
 
@@ -82,9 +89,15 @@ class Replacement:
     added: Sequence[Candidate]
     unchanged: int
     without_examples: Sequence[str] = ()  # ids of replies whose examples the new ones do not have
+    without_id: int = 0  # new replies
 
     def notes(self) -> Iterator[str]:
-        """Yield a line that names the replies that lost their examples, if any did."""
+        """Yield lines about replies without an id, and about those that lost their examples."""
+        if self.without_id:
+            yield (
+                f"{self.without_id:,} of the new replies have no id, so that they replace none and "
+                "were added; give each one in the column id"
+            )
         if self.without_examples:
             yield (
                 "no examples came with the new replies, so that those of the old ones are gone: "
@@ -113,6 +126,7 @@ def plan_replacement(
     without_examples: dict[str, None] = {}
     deleted: list[int] = []
     unchanged = 0
+    without_id = sum(not id_of(candidate) for candidate in added)
     for name, listed in new.items():
         places = positions[name]
         deleted += places[len(listed) :]
@@ -125,7 +139,7 @@ def plan_replacement(
                 changes[position] = edition
                 if old[position].examples and not edition.examples:
                     without_examples[name] = None
-    return Replacement(changes, deleted, added, unchanged, list(without_examples))
+    return Replacement(changes, deleted, added, unchanged, list(without_examples), without_id)
 
 
 def replace_replies(index: Index, candidates: Iterable[Candidate], **options: Any) -> Replacement:

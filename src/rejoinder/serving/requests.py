@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rejoinder.conversations import NO_TURNS, content_text
+from rejoinder.conversations import content_text, is_instruction
 from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, RERANKED, SearchOptions
 from rejoinder.serving.imitated import read_embeddings, read_rerank
 
@@ -137,7 +137,7 @@ def _is_silent(message: object, *, is_newest: bool) -> bool:
         return False
     content = message.get("content")
     is_blank = content is None or (isinstance(content, str) and not content.strip())
-    is_own = message.get("role") in ("assistant", *NO_TURNS)
+    is_own = message.get("role") == "assistant" or is_instruction(message.get("role"))
     return is_blank and (is_own or not is_newest)
 
 

@@ -1,6 +1,9 @@
 """What the tools write besides messages, and how chats are cut and agents found."""
 
 import json
+import os
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -268,6 +271,33 @@ def test_telegram_pieces_of_text_and_what_is_no_message(read):
 def test_what_is_no_chat_is_one_line(read, name, content, told):
     with pytest.raises(InputError, match=told):
         read(name, content)
+
+
+def test_a_pipe_of_chats_is_named_as_a_table_of_messages():
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        stream.write("ticket,author,role,text\n1,Bea,customer,Hi\n1,Ada,agent,Bye\n")
+    with pytest.raises(InputError, match=r"is a pipe, .*--set format=messages"):
+        list(read_chats(Path(f"/dev/fd/{reader}"), Reading(), ChatsSettings()))
+    [example] = read_chats(Path(f"/dev/fd/{reader}"), Reading(), ChatsSettings(format="messages"))
+    assert example.response == "Bye"
+    os.close(reader)
+
+
+def test_a_zip_file_of_two_tables_is_told_to_be_unpacked(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        for name in ("january.csv", "february.csv"):
+            file.writestr(name, "ticket,author,text\n1,Bea,Hi\n")
+    with pytest.raises(InputError, match=r"it holds 2 files, february\.csv, january\.csv: unpack it and name one"):
+        list(read_chats(tmp_path / "a.zip", Reading(), ChatsSettings()))
+
+
+def test_parquet_with_a_conversation_a_row_is_told_to_be_saved_as_json_lines(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pytest.importorskip("pyarrow").table({"id": ["1"], "messages": [[{"role": "user", "content": "Hi"}]]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="is Parquet with a conversation a row; messages are read, one a row"):
+        list(read_chats(tmp_path / "a.parquet", Reading(), ChatsSettings()))
 
 
 def test_a_mail_with_broken_headers_or_encoding_does_not_stop_the_others(read):

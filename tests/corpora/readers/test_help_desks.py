@@ -16,10 +16,10 @@ BREAK = "The tag <br> ends a line."
 
 @pytest.fixture
 def read(tmp_path):
-    def run(*records):
+    def run(*records, reading=None):
         path = tmp_path / "tickets.jsonl"
         path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-        examples = read_chats(path, Reading(), ChatsSettings())
+        examples = read_chats(path, reading or Reading(), ChatsSettings())
         return [(*example.context, example.response) for example in examples]
 
     return run
@@ -131,3 +131,79 @@ def test_an_agent_wrote_the_description_of_an_outbound_ticket(read, source, want
     ]
     ticket = {"id": 7, "source": source, "requester_id": 9, "responder_id": 5, "description_text": "We noticed it."}
     assert read({**ticket, "conversations": conversations}) == wanted
+
+
+def _ticket(tool, *entries):
+    """Return a ticket with a question, and entries of an agent: texts, each with more fields."""
+    asked = ("Hi?", {})
+    if tool == "zendesk":
+        comments = [
+            {"author_id": 5 if text == "Hi?" else 9, "plain_body": text, **fields} for text, fields in (asked, *entries)
+        ]
+        return {"id": 1, "requester_id": 5, "comments": comments}
+    if tool == "freshdesk":
+        conversations = [{"body_text": text, "incoming": False, "user_id": 5, **fields} for text, fields in entries]
+        return {"id": 7, "requester_id": 9, "description_text": "Hi?", "conversations": conversations}
+    messages = [
+        {"content": text, "message_type": int(text != "Hi?"), "conversation_id": 1, **fields}
+        for text, fields in (asked, *entries)
+    ]
+    return {"payload": messages}
+
+
+@pytest.mark.parametrize("words", [(True, False), ("true", "false"), (1, 0), ("Yes", "No"), ("1", "0"), ("ja", "nein")])
+@pytest.mark.parametrize("tool", ["zendesk", "freshdesk", "chatwoot"])
+def test_private_notes_are_left_out_whatever_the_words_of_their_flag(read, tool, words):
+    yes, no = words
+    note, said = ({"public": no}, {"public": yes}) if tool == "zendesk" else ({"private": yes}, {"private": no})
+    reading = Reading()
+    assert read(_ticket(tool, ("A known fraudster.", note), ("Here.", said)), reading=reading) == [("Hi?", "Here.")]
+    assert reading.dropped == {"private notes": 1}
+    assert not any("neither" in text for text in reading.notes)
+
+
+@pytest.mark.parametrize(("tool", "field"), [("zendesk", "public"), ("freshdesk", "private"), ("chatwoot", "private")])
+def test_a_flag_that_says_neither_is_that_of_a_note_and_noted(read, tool, field):
+    reading = Reading()
+    ticket = _ticket(tool, ("A known fraudster.", {field: "dunno"}), ("Here.", {}))
+    assert read(ticket, reading=reading) == [("Hi?", "Here.")]
+    assert reading.dropped == {"private notes": 1}
+    assert f"{field}: 1 values 'dunno' are neither yes nor no" in reading.notes[0]
+
+
+@pytest.mark.parametrize("yes", [True, "true", 1])
+@pytest.mark.parametrize("tool", ["freshdesk", "chatwoot"])
+def test_deleted_messages_are_left_out(read, tool, yes):
+    deleted = {"deleted": yes} if tool == "freshdesk" else {"content_attributes": {"deleted": yes}}
+    reading = Reading()
+    assert read(_ticket(tool, ("Never mind.", deleted), ("Here.", {})), reading=reading) == [("Hi?", "Here.")]
+    assert reading.dropped == {"deleted messages": 1}
+
+
+@pytest.mark.parametrize("tool", ["zendesk", "freshdesk", "chatwoot"])
+def test_messages_with_the_id_of_an_earlier_one_are_left_out(read, tool):
+    reading = Reading()
+    entries = [("Here.", {"id": 70}), ("Here.", {"id": 70}), ("Really.", {"id": 71})]
+    assert read(_ticket(tool, *entries), reading=reading) == [("Hi?", "Here. Really.")]
+    assert reading.dropped == {"duplicate messages": 1}
+    assert read(_ticket(tool, ("Yes.", {}), ("Yes.", {}))) == [("Hi?", "Yes. Yes.")]
+
+
+def test_parts_of_intercom_with_the_id_of_an_earlier_one_are_left_out(read):
+    part = {"part_type": "comment", "body": "Here.", "id": 70, "author": {"type": "admin", "id": 9}}
+    source = {"body": "Hi?", "author": {"type": "user", "id": 5}}
+    conversation = {"id": 1, "source": source, "conversation_parts": {"conversation_parts": [part, part]}}
+    assert read(conversation) == [("Hi?", "Here.")]
+
+
+@pytest.mark.parametrize("fields", [
+    {"via": {"channel": "rule", "source": {"rel": "trigger"}}}, {"via": {"channel": "system"}}, {"author_id": -1},
+])  # fmt: skip
+def test_comments_of_zendesk_s_triggers_are_left_out_and_counted(read, fields):
+    reading = Reading()
+    ticket = _ticket("zendesk", ("We received it.", fields), ("Here.", {"via": {"channel": "web"}}))
+    del ticket["requester_id"]
+    assert read(ticket, reading=reading) == [("Hi?", "Here.")]
+    assert reading.dropped == {"automatic answers": 1}
+    ticket["comments"].insert(0, ticket["comments"].pop(1))  # before the question, it makes nobody the requester
+    assert read(ticket) == [("Hi?", "Here.")]

@@ -1,11 +1,15 @@
 """Tables of messages: the order of rows, private ones, and those without a conversation or a time."""
 
 import json
+import tracemalloc
 
 import pytest
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.messages.table import read_messages
 from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
+from rejoinder.corpora.registry.recognition import inspect
 from rejoinder.errors import InputError
 from tests.corpora.readers.workbook import workbook
 
@@ -73,6 +77,14 @@ def test_dates_of_twelve_hour_clocks_have_the_month_first(read):
     assert read([f"1,{ANSWER},04/04/2024 1:05 PM", f"1,{QUESTION},03/05/2024 11:55 AM"]) == WANTED[:1]
 
 
+def test_rows_with_the_year_first_do_not_order_the_other_dates(read):
+    other = [f"2,{QUESTION},2024/02/05 10:00", f"2,{ANSWER},2024/02/06 10:00"]
+    rows = [f"1,{QUESTION},25.01.24 10:00", f"1,{ANSWER},05.02.24 10:00", f"1,{THANKS},06.03.24 10:00"]
+    wanted = [("Where is it?", "On its way.")]
+    assert read(rows) == wanted
+    assert read([*rows, *other]) == [*wanted, *wanted]
+
+
 @pytest.mark.parametrize("column", ["public", "is_public", "Is Public"])
 def test_rows_that_are_not_public_are_private_notes(read, column):
     reading = Reading()
@@ -92,11 +104,15 @@ def test_flags_of_private_notes_are_read_in_many_words(read, column, private, pu
     assert reading.dropped == {"private notes": 1}
 
 
-def test_values_of_flags_that_are_not_known_are_noted(read):
+@pytest.mark.parametrize("column", ["private", "public", "visibility"])
+def test_a_value_that_says_neither_hides_its_message_and_is_noted(read, column):
     reading = Reading()
-    rows = [f"1,{QUESTION},Dunno", f"1,{ANSWER},Dunno"]
-    assert read(rows, "ticket,author,role,text,private", reading=reading) == WANTED[:1]
-    assert reading.notes[1].endswith("a.csv: private: 2 values 'dunno' are neither yes nor no")
+    rows = [f"1,{QUESTION},", "1,Bob,agent,A tiresome one.,Dunno", f"1,{ANSWER},"]
+    assert read(rows, f"ticket,author,role,text,{column}", reading=reading) == WANTED[:1]
+    assert reading.dropped == {"private notes": 1}
+    assert reading.notes[1].endswith(
+        f"a.csv: {column}: 1 values 'dunno' are neither yes nor no; their messages are left out as private notes"
+    )
 
 
 @pytest.mark.parametrize("column", ["inbound", "is_inbound", "isIncoming", "from_customer", "is_customer"])
@@ -128,6 +144,15 @@ def test_a_silence_splits_messages_without_a_conversation(read):
     assert "4 messages without a conversation are one chat, which a silence splits" in reading.notes[1]
 
 
+@pytest.mark.parametrize("blank", ["NaN", "null", "None", "N/A", "#N/A", "<NA>", " nan "])
+def test_words_for_nothing_are_no_conversation(read, blank):
+    reading = Reading()
+    rows = [f"{blank},{QUESTION},2024-01-05 10:00", f"{blank},{ANSWER},2024-01-05 10:01"]
+    rows += [f"{blank},{THANKS},2024-03-05 10:00", f"{blank},{WELCOME},2024-03-05 10:01"]
+    assert read(rows, reading=reading) == [("Where is it?", "On its way."), ("Thanks", "Welcome")]
+    assert "4 messages without a conversation are one chat" in reading.notes[1]
+
+
 def test_times_that_cannot_be_read_are_noted(read):
     reading = Reading()
     assert read([f"1,{QUESTION},morning", f"1,{ANSWER},", f"2,{THANKS},2024-01-05"], reading=reading) == WANTED[:1]
@@ -137,6 +162,25 @@ def test_times_that_cannot_be_read_are_noted(read):
     reading = Reading()
     read([f"1,{QUESTION}", f"1,{ANSWER}"], "ticket,author,role,text", reading=reading)
     assert len(reading.notes) == 2
+
+
+def test_a_large_table_is_held_once(tmp_path):
+    rows = (
+        f"c{chat},{('Ann', 'Bob')[number % 2]},{('customer', 'agent')[number % 2]},"
+        f"{chat} {number} {'order parcel late ' * 6},25.01.2024 0{number}:{chat % 60:02}"
+        for chat in range(1_000)
+        for number in range(8)
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["conversation,author,role,text,time", *rows]))
+    sample = inspect(path, Choice())
+    tracemalloc.start()
+    try:
+        assert sum(len(chat.messages) for chat in read_messages(sample, Choice(), Reading())) == 8_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4.8 * path.stat().st_size  # 5.7 times with messages and chats beside the rows
 
 
 BAD_ROWS = [
@@ -194,3 +238,42 @@ def test_bad_rows_of_workbooks_are_skipped_and_counted(tmp_path):
     reading = Reading(skip_bad=True)
     [example] = read_chats(path, reading, ChatsSettings())
     assert (example.response, reading.bad_lines) == ("On its way.", 1)
+
+
+@pytest.mark.parametrize("column", ["id", "message_id", "messageId", "msg_id"])
+def test_rows_with_the_id_of_an_earlier_row_are_left_out(read, column):
+    reading = Reading()
+    rows = [f"1,{QUESTION},90", f"1,{ANSWER},91"]
+    assert read([*rows, *rows], f"ticket,author,role,text,{column}", reading=reading) == WANTED[:1]
+    assert reading.dropped == {"duplicate messages": 2}
+
+
+def test_rows_of_one_conversation_author_time_and_text_are_one(read):
+    reading = Reading()
+    rows = [f"1,{QUESTION},2024-01-05 10:00", f"1,{ANSWER},2024-01-05 10:01"]
+    others = [f"2,{QUESTION},2024-01-05 10:00", f"2,{ANSWER},2024-01-05 10:01"]
+    assert read([*rows, *rows, *others], reading=reading) == [*WANTED[:1], *WANTED[:1]]
+    assert reading.dropped == {"duplicate messages": 2}
+
+
+@pytest.mark.parametrize(("column", "values"), [
+    ("", [""] * 5),  # nothing tells whether it is the same message
+    (",id", [f",{number}" for number in range(5)]),
+    (",message_id", [f",{number}" for number in range(5)]),
+    (",time", [f",2024-01-05 10:0{number}" for number in range(5)]),
+])  # fmt: skip
+def test_equal_messages_that_may_be_two_are_kept(read, column, values):
+    reading = Reading()
+    said = [QUESTION, ANSWER, "Ann,customer,Yes", "Ann,customer,Yes", "Bob,agent,Well."]
+    rows = [f"1,{row}{value}" for row, value in zip(said, values, strict=True)]
+    examples = read(rows, f"ticket,author,role,text{column}", reading=reading)
+    assert examples[-1] == ("Where is it?", "On its way.", "Yes Yes", "Well.")
+    assert reading.dropped == {}
+
+
+def test_an_id_that_rows_of_a_ticket_share_makes_no_duplicates(read):
+    reading = Reading()
+    assert read([f"1,{QUESTION},90", f"1,{ANSWER},90"], "ticket,author,role,text,id", reading=reading) == WANTED[:1]
+    rows = [f"1,{QUESTION},2024-01-05", f"1,{ANSWER},2024-01-05", f"1,{THANKS},2024-01-05", f"1,{WELCOME},2024-01-05"]
+    assert read(rows, "message_id,author,role,text,time", reading=reading) == WANTED
+    assert reading.dropped == {}

@@ -71,3 +71,15 @@ def test_what_is_no_time_is_none(value):
 ])  # fmt: skip
 def test_what_stands_first_in_dates_of_tables(times, order):
     assert order_of_times(times) == order
+
+
+@pytest.mark.parametrize(("values", "order"), [
+    (["25.01.24 09:00", "2024/01/25 09:00"], "day"), (["2024/01/25 09:00", "01/25/24 09:00"], "month"),
+    (["99/12/31 09:00", "01/01/05 09:00"], "year"), (["2024/01/25 09:00"], "year"),
+])  # fmt: skip
+def test_dates_with_the_year_first_do_not_order_the_others(values, order):
+    assert order_of_times(values) == order
+
+
+def test_a_year_in_front_is_read_in_any_order():
+    assert {parse_time("2024/02/01 10:00", order) for order in ("day", "month", "year")} == {parse_time("2024-02-01 10:00")}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rejoinder.conversations import NO_TURNS, content_text, is_call, join_turns
+from rejoinder.conversations import content_text, is_call, is_instruction, join_turns
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import Threads, dialogue_examples
 from rejoinder.corpora.lines import Reading, strip_compression
@@ -114,7 +114,7 @@ def record_examples(
     responds: Callable[[str], bool] = _DEFAULT.responds,
 ) -> Sequence[Example]:
     """Return the examples of a record in any form but that of a FAQ, or raise BadRecordError."""
-    name = text_of(record.get("id") or name, "id")
+    name = _first_text(record, ("id",)) or name
     source = text_of(record.get("source") or source, "source")
     if "turns" not in record and "messages" not in record:
         if "context" not in record:
@@ -131,7 +131,7 @@ def record_examples(
         roles = [role for role, _ in spoken]
         responses = {index for index, role in enumerate(roles) if role and responds(role)}
     first = _first_response(record, turns)
-    thread = _thread(record) or threads.find(turns, first)
+    thread = _first_text(record, THREAD_FIELDS) or threads.find(turns, first)
     reading.blank_messages += sum(not turn.strip() for turn in turns)
     dialogue = dialogue_examples(
         turns,
@@ -182,7 +182,7 @@ def _pair(record: Mapping[str, Any], name: str, source: str, reading: Reading) -
     if is_text and not value.strip():
         raise BadRecordError("the newest message (context) is blank; the response answers it")
     reading.blank_messages += len(messages) - len(context)
-    thread = _thread(record) or content_thread(context[:1])
+    thread = _first_text(record, THREAD_FIELDS) or content_thread(context[:1])
     return Example(reading.newest(context), response, name, thread, source, candidates, label)
 
 
@@ -241,7 +241,7 @@ def _spoken(messages: Any, reading: Reading) -> list[tuple[str | None, str]]:
             )
         role = text_of(message["role"], f"messages[{index}].role")
         roles["tool" if is_call(message) else role] += 1
-        if role not in NO_TURNS and not is_call(message):
+        if not is_instruction(role) and not is_call(message):
             content = content_text(message.get("content"))
             text = text_of(content, f"messages[{index}].content")
             spoken.append((role, text))
@@ -259,12 +259,12 @@ def _first_response(record: Mapping[str, Any], turns: Sequence[str]) -> int:
     return first
 
 
-def _thread(record: Mapping[str, Any]) -> str:
-    """Return the thread that a record names, or nothing. Some corpora number their threads."""
-    values = [record[name] for name in THREAD_FIELDS if record.get(name) not in (None, "")]
-    if not values:
+def _first_text(record: Mapping[str, Any], fields: Sequence[str]) -> str:
+    """Return the first of these fields that a record has, a number as text; nothing if none."""
+    name = next((name for name in fields if record.get(name) not in (None, "")), None)
+    if name is None:
         return ""
-    return str(values[0]) if type(values[0]) is int else text_of(values[0], "thread")
+    return str(record[name]) if type(record[name]) is int else text_of(record[name], name)
 
 
 def _texts(value: Any, name: str) -> list[str]:

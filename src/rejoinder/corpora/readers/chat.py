@@ -6,6 +6,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rejoinder.corpora.readers.flags import word_of
+
+AUTOMATIC = "automatic answers"  # a key of `Reading.dropped`
 _CLEARLY = 2  # falls for each rise, above which a file has the newest message first
 
 
@@ -24,11 +27,15 @@ class Chat:
     """Messages of one conversation, oldest first."""
 
     messages: list[ChatMessage] = field(default_factory=list)
-    name: str = ""  # as the file names it
+    name: str = ""  # its id; of an endless chat its title
     endless: bool = False  # of a messenger, where the next conversation follows in the same chat
     names: list[str] = field(default_factory=list)  # of participants, besides the authors'
     known: int = 0  # messages at the beginning that an earlier chat has, too
-    thread: str = ""  # of chats that share messages
+
+
+def chat_name(value: object) -> str:
+    """Return the id of a conversation as a name; nothing for a blank such as NaN."""
+    return str(value).strip() if word_of(value) else ""
 
 
 def sort_by_time(messages: list[ChatMessage], *, newest_first: bool = False) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.columns import fold
+from rejoinder.corpora.readers.flags import NO, YES
 
 CONDITIONAL = "replies that are bound to a condition, an entity or an earlier step"
 _INACTIVE = "inactive or unapproved entries"
@@ -26,18 +27,11 @@ _BAD_STATES = frozenset(
     """inactive disabled draft archived deleted hidden pending rejected unpublished unapproved
     not_approved in_review review retired expired deactivated off""".split()  # noqa: SIM905
 )
-_NO = frozenset(("false", "0", "0.0", "no", "n", "f", "off", "nein", "non", "falsch", "faux"))
-_YES = frozenset(("true", "1", "1.0", "yes", "y", "t", "on", "ja", "oui", "wahr", "vrai"))
 
 
 def why_unused(choice: Choice) -> str:
     """Return why entries that are not in use are left out: a key of `Reading.dropped`."""
     return _INACTIVE + choice.advice(" (--set inactive=keep reads them)")
-
-
-def is_true(value: object) -> bool:
-    """Return whether a cell or field says yes, in any of the spreadsheets' languages."""
-    return fold(value) in _YES
 
 
 def is_inactive(record: Mapping[str, Any]) -> bool:
@@ -48,8 +42,8 @@ def is_inactive(record: Mapping[str, Any]) -> bool:
         key = fold(name)
         word = fold(value)
         if (
-            (key in _IN_USE and word in _NO)
-            or (key in _NOT_IN_USE and word in _YES)
+            (key in _IN_USE and word in NO)
+            or (key in _NOT_IN_USE and word in YES)
             or (key in _STATES and word in _BAD_STATES)
         ):
             return True

@@ -16,6 +16,7 @@ Order: TypeAlias = Literal["day", "month", "year"]  # what stands first
 
 _MAX_TIME = 100  # letters
 _MAX_DAY = 31  # a larger number is a year
+_LEAST_YEAR = 1_000  # of four digits
 
 # Seconds, milliseconds, microseconds or nanoseconds; 14 digits are a date and a clock.
 _NUMBER = match_pattern(r"\d{9,13}(?:\.\d+)?|\d{16}|\d{19}")
@@ -136,11 +137,13 @@ def find_order(
 ) -> Order:
     """Return which number of dates stands first, by numbers over 12 and by how they grow.
 
-    Where both ways are possible: the month with a clock of twelve hours, else the day. Dates that
-    are not known to be `oldest_first` may as well fall.
+    Dates with a year of four digits in front say nothing about the others. Where both ways are
+    possible: the month with a clock of twelve hours, else the day. Dates that are not known to be
+    `oldest_first` may as well fall.
     """
-    dates = list(dates)
-    if any(date[0] > _MAX_DAY for date in dates):
+    given = list(dates)
+    dates = [date for date in given if date[0] < _LEAST_YEAR]
+    if (given and not dates) or any(date[0] > _MAX_DAY for date in dates):
         return "year"
     if any(date[0] > 12 for date in dates):
         return "day"
@@ -164,17 +167,18 @@ def find_order(
 
 def order_of_times(values: Iterable[Any]) -> Order:
     """Return which number of dates stands first in the times of a table, in any order."""
-    texts = (str(value or "")[:_MAX_TIME].strip() for value in values)
-    matches = [match for text in texts if (match := _DATE.match(text) or _DAY.fullmatch(text))]
-    return find_order(
-        map(_date_numbers, matches),
-        twelve_hours=any(len(match.groups()) > 3 and match[7] for match in matches),
-        oldest_first=False,
-    )
+    dates = []
+    twelve_hours = False
+    for value in values:
+        text = str(value or "")[:_MAX_TIME].strip()
+        if match := _DATE.match(text) or _DAY.fullmatch(text):
+            dates.append(_date_numbers(match))
+            twelve_hours = twelve_hours or bool(len(match.groups()) > 3 and match[7])
+    return find_order(dates, twelve_hours=twelve_hours, oldest_first=False)
 
 
-def _date_numbers(match: re.Match[str]) -> list[int]:
-    return [int(match[group]) for group in (1, 2, 3)]
+def _date_numbers(match: re.Match[str]) -> tuple[int, ...]:
+    return tuple(int(match[group]) for group in (1, 2, 3))
 
 
 def _seconds(date: datetime.datetime) -> float:

@@ -1,6 +1,7 @@
 """The corpus `chats`: examples of the chats that people export from their tools, of any form.
 
-A silence splits the endless chat of a messenger into conversations. The messages of agents are
+A silence splits the endless chat of a messenger into conversations. A conversation with an id is a
+thread, which is in one part of the split whatever the number of exports. The messages of agents are
 responses: the file says who they are, or `agent` does, or it is whoever takes part in most chats.
 """
 
@@ -21,6 +22,7 @@ from rejoinder.corpora.limits import MAX_NAME
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Markup
+from rejoinder.corpora.readers.sides import AGENTS, BOTS, CUSTOMERS, UNCLEAR
 from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.registry.recognition import find_form
 from rejoinder.corpora.schema import Example
@@ -39,14 +41,11 @@ _MENTIONED_NUMBER = search_pattern(r"@\d{7,15}\b")  # of a messenger
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _USUAL_GAP = 12 * 3_600.0
 _SHOWN = 6  # participants in an error or a note
-# Names that say who answers, and words of names that are not personal.
-_AGENTS = frozenset(
-    """agent agents assistant bot support operator staff admin advisor representative gpt chatbot
-    service helpdesk model consultant""".split()  # noqa: SIM905
-)
-_NOT_PERSONAL = _AGENTS | frozenset(
-    """customer client user human visitor guest team shop store help desk sales info the company
-    unknown deleted account""".split()  # noqa: SIM905
+_AGENTS = AGENTS | BOTS  # in names of authors
+_NOT_PERSONAL = (
+    _AGENTS
+    | CUSTOMERS
+    | frozenset("team shop store desk sales info the company unknown deleted account".split())  # noqa: SIM905
 )
 
 
@@ -87,7 +86,7 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
     if first is None:
         reading.notes.append(f"{path}: {form.title}, no chat in it")
         return
-    is_agent, chats = _agents(path, itertools.chain([first], filled), first, settings)
+    is_agent, chats = _agents(path, itertools.chain([first], filled), settings, reading.notes)
     agents: dict[str, None] = {}
     authors = Counter[str]()
     markup = Markup("messages")
@@ -97,6 +96,8 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
     count = 0
     for chat in chats:
         clean = cleaner(chat, reading) if settings.redact else str.strip
+        if settings.redact and chat.name:  # an id may hold an address or a number
+            chat.name = content_thread([chat.name])
         for piece in _pieces(chat, settings.seconds(endless=chat.endless)):
             count += 1
             reading.lines += 1
@@ -117,7 +118,7 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
 
 
 def _agents(
-    path: Path, chats: Iterator[Chat], first: Chat, settings: ChatsSettings
+    path: Path, chats: Iterator[Chat], settings: ChatsSettings, notes: Sequence[str]
 ) -> tuple[Callable[[ChatMessage], bool], Iterator[Chat]]:
     """Return who is an agent, and the chats. InputError: it is unclear."""
     if settings.agent:
@@ -127,12 +128,14 @@ def _agents(
             return not wanted.isdisjoint(_names_of(message.author))
 
         return is_named, chats
+    first = next(chats)
     if all(message.agent is not None for message in first.messages):
-        return lambda message: bool(message.agent), chats
-    gathered = list(chats)
+        return lambda message: bool(message.agent), itertools.chain([first], chats)
+    gathered = [first, *chats]
     if all(message.agent is not None for chat in gathered for message in chat.messages):
         return lambda message: bool(message.agent), iter(gathered)
-    names = find_agents(path, gathered)
+    unclear = [note for note in notes if UNCLEAR in note]
+    names = find_agents(path, gathered, unclear)
     return lambda message: message.author in names, iter(gathered)
 
 
@@ -150,8 +153,11 @@ def _unknown_agents(agent: str, authors: Iterable[str]) -> list[str]:
     return [name for name in names if name and fold(name) not in known]
 
 
-def find_agents(path: Path, chats: Sequence[Chat]) -> set[str]:
-    """Return the names of the agents; InputError lists the participants if that is unclear."""
+def find_agents(path: Path, chats: Sequence[Chat], notes: Sequence[str] = ()) -> set[str]:
+    """Return the names of the agents.
+
+    InputError: they are unclear; it lists the participants, and `notes` on a column of sides.
+    """
     messages = Counter(message.author for chat in chats for message in chat.messages)
     by_name = {author for author in messages if set(fold(author).split("_")) & _AGENTS}
     if by_name and len(by_name) < len(messages):
@@ -164,7 +170,7 @@ def find_agents(path: Path, chats: Sequence[Chat]) -> set[str]:
         return set(most)
     raise InputError(
         f"{path}: who answers is not clear; there are messages of {_listed(messages)}: "
-        "name the agent with --set agent=NAME"
+        f"{'; '.join(['name the agent with --set agent=NAME', *notes])}"
     )
 
 
@@ -216,7 +222,7 @@ def _examples(
     examples = dialogue_examples(
         texts,
         name=name,
-        thread=chat.thread or content_thread(texts),
+        thread=("" if chat.endless else chat.name) or content_thread(texts),
         source=CHATS.name,
         reading=reading,
         first=max(1, len(known)),

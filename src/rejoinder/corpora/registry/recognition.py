@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -62,6 +63,8 @@ FORMS: dict[str, Form] = {form.name: form for form in _ALL}
 KNOWN = answers.KNOWN | messages.KNOWN
 _TABLES = (".csv", ".tsv", ".tab")
 _OF_EXAMPLES = {"turns", "context"}
+_NESTED = {"turns", "messages", "conversations", "conversation"}
+_SHOWN_FILES = 3
 # Files of a zip file or folder in which there may be replies or chats.
 _READ = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".md",
          ".html", ".htm", ".yml", ".yaml", ".mbox", ".eml", ".parquet")  # fmt: skip
@@ -75,7 +78,7 @@ def find_form(
         raise InputError(
             f"--set format={choice.form}: no such format; there are {', '.join(FORMS)}"
         )
-    sample = inspect(path, choice)
+    sample = inspect(path, choice, usual="messages" if holds == "chats" else "text")
     if choice.form:
         form: Form | None = FORMS[choice.form]
     else:
@@ -107,17 +110,18 @@ def _is_special(form: Form) -> bool:
     return form.name not in ("table", "json", "text", "faq-page")
 
 
-def inspect(path: str | Path, choice: Choice, member: str = "") -> Sample:
+def inspect(path: str | Path, choice: Choice, member: str = "", usual: str = "text") -> Sample:
     """Return the beginning of a file with the columns of a table; of the only file in a zip file.
 
-    A pipe of the shell can be read once, so its form must be named. InputError: it is not.
+    A pipe of the shell can be read once, so its form must be named. InputError: it is not; the
+    error names the `usual` one.
     """
     if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
         check_regular_file(path)
         if not choice.form:
             raise InputError(
                 f"{path} is a pipe, whose form cannot be found by its content; "
-                f"{choice.advice('name it (--set format=text), or ')}save it to a file"
+                f"{choice.advice(f'name it (--set format={usual}), or ')}save it to a file"
             )
         return Sample(Source(Path(path)), "json" if choice.form == "json" else "text")
     sample = look(path, member, choice.encoding)
@@ -182,6 +186,15 @@ def _unknown(sample: Sample, holds: str, choice: Choice) -> str:
             f"{sample.source} holds examples, not an export of chats; make a data folder of it: "
             f"rejoinder data jsonl {shlex.quote(str(sample.source))} -o DIR"
         )
+    if holds == "chats" and sample.kind == "parquet" and _NESTED & set(sample.columns):
+        return (
+            f"{sample.source} is Parquet with a conversation a row; messages are read, one a row: "
+            "save it as JSON lines (pandas: to_json(orient='records', lines=True)) for "
+            "`rejoinder data jsonl`"
+        )
+    files = [name for name in sample.members if name.lower().endswith(_READ)]
+    if sample.kind == "zip" and len(files) > 1:
+        return f"{text}; it holds {len(files):,} files, {_listed(files)}: unpack it and name one"
     if holds == "chats" and sample.columns:
         text += (
             "; of a table of messages name the columns: --set format=messages "
@@ -195,6 +208,10 @@ def _unknown(sample: Sample, holds: str, choice: Choice) -> str:
             '{"text": "...", "questions": ["..."]}'
         )
     return text
+
+
+def _listed(files: Sequence[str]) -> str:
+    return ", ".join([*files[:_SHOWN_FILES], *(["..."] if len(files) > _SHOWN_FILES else [])])
 
 
 def _other_verb(path: str | Path, form: Form, choice: Choice) -> str:

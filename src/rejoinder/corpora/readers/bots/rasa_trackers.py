@@ -9,7 +9,7 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import dicts, json_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, chat_name
 from rejoinder.corpora.readers.form import Form
 
 
@@ -23,7 +23,7 @@ def read_trackers(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
 
 
 def _tracked(record: dict[str, Any]) -> Chat:
-    chat = Chat(name=str(record.get("sender_id", "")))
+    chat = Chat(name=chat_name(record.get("sender_id")))
     for event in dicts(record["events"]):
         kind = event.get("event")
         text = event.get("text")

@@ -55,25 +55,20 @@ def read_twitter(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         answers[parent] += 1
     # Several tweets may be one turn, and one turn more than is kept shows that the context is cut.
     most = MAX_WAY if reading.history is None else 3 * (reading.history + 2)
-    roots: dict[str, _Root] = {}
+    roots: dict[str, str] = {}  # the first tweet of the way to each
     for name in tweets:
         if not answers[name]:
             new, known = _way_to(name, tweets, roots, most)
-            root = _root_of(new, known, answers, roots)
-            if tweets[root.name].parent:
+            root = roots[known[-1]] if known else new[0]
+            roots.update(dict.fromkeys(new, root))
+            if tweets[root].parent:
                 reading.drop("chats whose first tweet is missing")
-            thread = f"tweet {root.name}" if root.branches else ""
             messages = [tweets[name].message for name in (*known, *new)]
-            yield Chat(messages, root.name, known=len(known), thread=thread)
-
-
-class _Root(NamedTuple):
-    name: str  # of the first tweet of a way
-    branches: bool  # whether a tweet on the way has several answers
+            yield Chat(messages, root, known=len(known))
 
 
 def _way_to(
-    name: str, tweets: dict[str, _Tweet], roots: dict[str, _Root], most: int
+    name: str, tweets: dict[str, _Tweet], roots: dict[str, str], most: int
 ) -> tuple[list[str], list[str]]:
     """Return the tweets to this one that no earlier way has, and at most so many before them."""
     way: dict[str, None] = {}
@@ -85,20 +80,6 @@ def _way_to(
         before[name] = None
         name = tweets[name].parent
     return list(reversed(way)), list(reversed(before))
-
-
-def _root_of(
-    new: list[str],
-    known: list[str],
-    answers: Counter[str],
-    roots: dict[str, _Root],
-) -> _Root:
-    """Return the root of a way, and remember it for the tweets that are new."""
-    root = roots[known[-1]] if known else _Root(new[0], branches=False)
-    for name in new:
-        root = _Root(root.name, root.branches or answers[name] > 1)
-        roots[name] = root
-    return root
 
 
 TWITTER = Form(

@@ -13,12 +13,14 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage, sort_by_time
+from rejoinder.corpora.readers.chat import AUTOMATIC, Chat, ChatMessage, chat_name, sort_by_time
+from rejoinder.corpora.readers.flags import PRIVATE_NOTES, HiddenMessages, is_hidden, is_yes
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.help_desks.fields import first_text
+from rejoinder.corpora.readers.repeats import REPEATED, Repeats
 from rejoinder.corpora.readers.times import parse_time
 
-PRIVATE = "private notes"
+_DELETED = "deleted messages"
 _TICKET_LISTS = ("tickets", "conversations", "data", "payload", "results", "data.payload")
 _TICKET_BASES = ("", "item.", *(f"{name}.item." for name in _TICKET_LISTS))
 
@@ -46,15 +48,17 @@ def _add(chat: Chat, message: ChatMessage, reading: Reading) -> None:
 def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
     """Yield the public comments of tickets; whoever is not the requester is an agent."""
     del choice
+    hidden = HiddenMessages()
     for ticket in _records(sample, "comments", reading):
         comments = _by_time(dicts(ticket.get("comments")))
         users = {user.get("id"): user for user in dicts(ticket.get("users"))}
         requester = ticket.get("requester_id") or _dict(ticket.get("requester")).get("id")
         requester = requester or _first_public_author(comments)
-        chat = Chat(name=str(ticket.get("id", "")))
+        chat = Chat(name=chat_name(ticket.get("id")))
+        repeats = Repeats()
         for comment in comments:
-            if comment.get("public") is False:
-                reading.drop(PRIVATE)
+            if reason := _why_comment_left_out(comment, hidden, repeats):
+                reading.drop(reason)
                 continue
             author = _author_id(comment)
             user = _dict(comment.get("author")) or users.get(author, {})
@@ -66,6 +70,22 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
             _add(chat, ChatMessage(name, text, time, agent), reading)
         chat.names = [str(user["name"]) for user in users.values() if user.get("name")]
         yield chat
+    reading.notes += hidden.notes(sample.source)
+
+
+def _why_comment_left_out(comment: dict[str, Any], hidden: HiddenMessages, repeats: Repeats) -> str:
+    """Return why a comment of Zendesk is left out, or nothing."""
+    if hidden.hides("public", comment.get("public"), public=True):
+        return PRIVATE_NOTES
+    if _is_automatic(comment):
+        return AUTOMATIC
+    return REPEATED if repeats.has_id(comment.get("id")) else ""
+
+
+def _is_automatic(comment: dict[str, Any]) -> bool:
+    """Return whether a trigger or an automation of Zendesk wrote a comment."""
+    channel = _dict(comment.get("via")).get("channel")
+    return channel in ("rule", "system") or str(_author_id(comment)) == "-1"
 
 
 def _by_time(comments: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -78,8 +98,12 @@ def _by_time(comments: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _first_public_author(comments: Iterable[dict[str, Any]]) -> Any:
     """Return whose comment is the first that customers see: an agent's note may stand before."""
-    public = (comment for comment in comments if comment.get("public") is not False)
-    return next(map(_author_id, public), None)
+    written = (
+        comment
+        for comment in comments
+        if not is_hidden(comment.get("public"), public=True) and not _is_automatic(comment)
+    )
+    return next(map(_author_id, written), None)
 
 
 def _author_id(comment: dict[str, Any]) -> Any:
@@ -90,17 +114,15 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     """Yield conversations: the first message, and the parts with a text that are not notes."""
     del choice
     for record in _records(sample, "conversation_parts", reading):
-        chat = Chat(name=str(record.get("id", "")))
+        chat = Chat(name=chat_name(record.get("id")))
         source = _dict(record.get("source"))
         parts = record.get("conversation_parts")
         parts = parts.get("conversation_parts") if isinstance(parts, dict) else parts
         first = {"created_at": record.get("created_at"), **source}
+        repeats = Repeats()
         for part in [first, *dicts(parts)]:
-            if part.get("part_type") in ("note", "note_and_reopen"):
-                reading.drop(PRIVATE)
-                continue
-            if part is not first and not part.get("body"):
-                reading.drop("events (assigned, closed)")
+            if reason := _why_part_left_out(part, part is first, repeats):
+                reading.drop(reason)
                 continue
             author = _dict(part.get("author"))
             agent = author.get("type") in ("admin", "bot", "team")
@@ -114,6 +136,15 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
 _OUTBOUND = "10"  # source of a Freshdesk ticket that an agent opens by e-mail
 _INCOMING = (0, "0", "incoming")
 _OUTGOING = (1, 3, "1", "3", "outgoing", "template")
+
+
+def _why_part_left_out(part: dict[str, Any], is_first: bool, repeats: Repeats) -> str:
+    """Return why a part of a conversation of Intercom is left out, or nothing."""
+    if part.get("part_type") in ("note", "note_and_reopen"):
+        return PRIVATE_NOTES
+    if not is_first and not part.get("body"):
+        return "events (assigned, closed)"
+    return REPEATED if repeats.has_id(part.get("id")) else ""
 
 
 def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
@@ -131,22 +162,39 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             for record in _records(sample, "messages", reading)
             for message in dicts(record.get("messages"))
         )
+    hidden = HiddenMessages()
+    repeats = Repeats()
     for message in records:
-        chat = chats.setdefault(str(message.get("conversation_id", "")), Chat())
-        kind = message.get("message_type")
-        if message.get("private") is True:
-            reading.drop(PRIVATE)
-        elif kind not in (*_INCOMING, *_OUTGOING):
-            reading.drop("activities (assigned, resolved)")
+        name = chat_name(message.get("conversation_id"))
+        chat = chats.setdefault(name, Chat(name=name))
+        if reason := _why_message_left_out(message, hidden, repeats):
+            reading.drop(reason)
         else:
-            sender = _dict(message.get("sender"))
-            name = str(sender.get("name") or sender.get("id") or kind)
-            text = first_text(message, ("content",))
-            time = parse_time(message.get("created_at"))
-            _add(chat, ChatMessage(name, text, time, kind in _OUTGOING), reading)
+            _add(chat, _message_of_chatwoot(message), reading)
+    reading.notes += hidden.notes(sample.source)
     for chat in chats.values():
         sort_by_time(chat.messages)
         yield chat
+
+
+def _why_message_left_out(message: dict[str, Any], hidden: HiddenMessages, repeats: Repeats) -> str:
+    """Return why a message of Chatwoot is left out, or nothing."""
+    if hidden.hides("private", message.get("private")):
+        return PRIVATE_NOTES
+    if is_yes(_dict(message.get("content_attributes")).get("deleted")):
+        return _DELETED
+    if message.get("message_type") not in (*_INCOMING, *_OUTGOING):
+        return "activities (assigned, resolved)"
+    is_repeat = repeats.has_id(message.get("id"), message.get("conversation_id"))
+    return REPEATED if is_repeat else ""
+
+
+def _message_of_chatwoot(message: dict[str, Any]) -> ChatMessage:
+    kind = message.get("message_type")
+    sender = _dict(message.get("sender"))
+    name = str(sender.get("name") or sender.get("id") or kind)
+    time = parse_time(message.get("created_at"))
+    return ChatMessage(name, first_text(message, ("content",)), time, kind in _OUTGOING)
 
 
 def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
@@ -156,9 +204,10 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         (key for key in ("conversations", "helpdesk_ticket") if _has_ticket_fields(sample, key)),
         "description",
     )
+    hidden = HiddenMessages()
     for record in _records(sample, key, reading):
         ticket = _dict(record.get("helpdesk_ticket")) or record
-        chat = Chat(name=str(ticket.get("display_id") or ticket.get("id") or ""))
+        chat = Chat(name=chat_name(ticket.get("display_id") or ticket.get("id")))
         requester = _dict(ticket.get("requester"))
         asker = ticket.get("requester_id") or requester.get("id")
         chat.names = texts_of([requester.get("name"), ticket.get("requester_name")])
@@ -167,20 +216,35 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         is_outbound = str(ticket.get("source")) == _OUTBOUND
         writer = ticket.get("responder_id") or "agent" if is_outbound else asker or "requester"
         _add(chat, ChatMessage(str(writer), text, time, is_outbound), reading)
+        repeats = Repeats()
         for entry in [*dicts(ticket.get("conversations")), *dicts(ticket.get("notes"))]:
             note = _dict(entry.get("note")) or _dict(entry.get("helpdesk_note")) or entry
-            if note.get("private") is True or note.get("deleted") is True:
-                reading.drop(PRIVATE if note.get("private") is True else "deleted messages")
-                continue
-            author = note.get("user_id")
-            incoming = note.get("incoming")  # of customers in copy, too
-            is_other = asker is not None and author != asker
-            agent = not incoming if isinstance(incoming, bool) else is_other
-            text = first_text(note, ("body_text", "body", "body_html"))
-            when = parse_time(note.get("created_at"))
-            _add(chat, ChatMessage(str(author or ""), text, when, agent), reading)
+            if reason := _why_note_left_out(note, hidden, repeats):
+                reading.drop(reason)
+            else:
+                _add(chat, _message_of_note(note, asker), reading)
         sort_by_time(chat.messages)
         yield chat
+    reading.notes += hidden.notes(sample.source)
+
+
+def _why_note_left_out(note: dict[str, Any], hidden: HiddenMessages, repeats: Repeats) -> str:
+    """Return why an entry of a Freshdesk ticket is left out, or nothing."""
+    if hidden.hides("private", note.get("private")):
+        return PRIVATE_NOTES
+    if is_yes(note.get("deleted")):
+        return _DELETED
+    return REPEATED if repeats.has_id(note.get("id")) else ""
+
+
+def _message_of_note(note: dict[str, Any], asker: Any) -> ChatMessage:
+    """Return an entry of a Freshdesk ticket as a message; `asker` is who opened the ticket."""
+    author = note.get("user_id")
+    incoming = note.get("incoming")  # of customers in copy, too
+    is_other = asker is not None and author != asker
+    agent = not incoming if isinstance(incoming, bool) else is_other
+    text = first_text(note, ("body_text", "body", "body_html"))
+    return ChatMessage(str(author or ""), text, parse_time(note.get("created_at")), agent)
 
 
 def _has_ticket_fields(sample: Sample, *keys: str) -> bool:

@@ -15,8 +15,9 @@ from rejoinder.corpora.forms.columns import find_column, fold
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.table import read_table
+from rejoinder.corpora.readers.flags import is_yes
 from rejoinder.corpora.readers.form import OF_TABLES, Form
-from rejoinder.corpora.readers.standing import CONDITIONAL, is_true
+from rejoinder.corpora.readers.standing import CONDITIONAL
 from rejoinder.corpora.schema import Candidate
 
 _NEW_COLUMNS = {"question", "answer", "metadata"}
@@ -31,7 +32,7 @@ def read_qna(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candi
 
     def is_follow_up(row: Mapping[str, Any]) -> bool:
         """Return whether a row answers only behind another one; count each answer once."""
-        if only is None or not is_true(row[only]):
+        if only is None or not is_yes(row[only]):
             return False
         text = str(row.get(answer or ""))
         if text not in counted:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rejoinder.conversations import NO_TURNS
+from rejoinder.conversations import is_instruction
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, ChatMessage
+from rejoinder.corpora.readers.chat import Chat, ChatMessage, chat_name
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.sides import BOTS
 from rejoinder.corpora.readers.times import parse_time
 
-_AGENT_ROLES = frozenset(("gpt", "assistant", "model", "bot", "chatgpt", "bing", "bard", "agent"))
+_AGENT_ROLES = BOTS | {"agent"}
 _BASES = ("", "item.")
 
 
@@ -23,10 +24,10 @@ def read_chat_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator
     del choice
     base = "item" if any(key.startswith("item.") for key in sample.keys) else ""
     for _, record in json_values(sample.source, {base}, sample.encoding, reading):
-        chat = Chat(name=str(record.get("id") or "") if isinstance(record, dict) else "")
+        chat = Chat(name=chat_name(record.get("id")) if isinstance(record, dict) else "")
         for message in _messages_of_chat(record):
             role, text, time = message
-            if role in NO_TURNS:
+            if is_instruction(role):
                 reading.drop("instructions and calls of tools")
             elif not text.strip():
                 reading.drop("attachments and messages without a text")

@@ -3,13 +3,12 @@
 Rows of a conversation may be scattered over the file; where all have a time, it orders them, and
 rows of one time have the order of the file, or the reverse if its newest rows come first. Rows
 without a conversation are one chat, which a silence splits. A column that says who answers
-(`direction`, `inbound`) stands for the author where no column names one.
+(`direction`, `inbound`) stands for the author where no column names one. Messages of the system are
+left out, and those of bots where agents answer, too.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +20,7 @@ from rejoinder.corpora.forms.columns import (
     fold,
     is_known,
     name_keys,
-    value_of,
 )
-from rejoinder.corpora.forms.delimited import REPEATED_HEADERS
 from rejoinder.corpora.forms.json_rows import json_rows
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import open_table
@@ -31,9 +28,9 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import Chat, ChatMessage, is_newest_first, sort_by_time
 from rejoinder.corpora.readers.chat_apps.messenger import mend_messages
 from rejoinder.corpora.readers.form import OF_TABLES, Form
-from rejoinder.corpora.readers.times import CLOCK, order_of_times, parse_time
+from rejoinder.corpora.readers.messages.rows import NAMELESS, NEEDED, MessageRow, MessageRows
+from rejoinder.corpora.readers.times import order_of_times, parse_time
 from rejoinder.errors import InputError
-from rejoinder.html_text import text_of_html
 
 CONVERSATION = ("conversation", "conversation_id", "conversationid", "ticket", "ticket_id",
                 "chat", "chat_id", "thread", "thread_id", "session", "session_id", "dialogue",
@@ -47,77 +44,46 @@ AGENT = ("is_agent", "role", "sender_type", "author_type", "user_type", "directi
          "is_bot")  # fmt: skip
 PRIVATE = ("private", "is_private", "internal", "is_internal", "visibility")
 PUBLIC = ("public", "is_public")
-_NEEDED = ("author", "text")
+ID = ("message_id", "messageid", "msg_id", "comment_id", "id")
 WORDS = {"conversation": CONVERSATION, "author": AUTHOR, "text": MESSAGE, "time": TIME,
-         "agent": AGENT, "private": PRIVATE, "public": PUBLIC}  # fmt: skip
-KNOWN = frozenset(word for words in WORDS.values() for word in words)
-_AGENT_WORDS = frozenset(
-    """agent assistant bot support operator staff admin outbound outgoing out representative
-    teammate gpt model""".split()  # noqa: SIM905
-)
-_TRUE = frozenset(
-    "true 1 1.0 yes y t x ja j wahr oui vrai sí si verdadero vero sim verdadeiro".split()  # noqa: SIM905
-)
-_FALSE = frozenset(
-    "false 0 0.0 no n f nein falsch non faux falso não nao nee".split()  # noqa: SIM905
-)
-_HIDDEN = frozenset(("private", "internal"))  # besides yes and no, in columns that tell of notes
-_SHOWN_TO_ALL = frozenset(("public", "external"))
-_FLAGS = _TRUE | _FALSE
-_INCOMING = _TRUE | {"incoming", "inbound", "in", "customer"}  # in columns of `_MEANT_CUSTOMER`
-_OUTGOING = _FALSE | _AGENT_WORDS
-_OF_NOTES = _FLAGS | _HIDDEN | _SHOWN_TO_ALL
+         "agent": AGENT, "private": PRIVATE, "public": PUBLIC, "id": ID}  # fmt: skip
+KNOWN = frozenset(word for words in WORDS.values() for word in words) - {"id"}  # of any table
 _SHOWN = 40  # letters of a value in a note
-_SHOWN_VALUES = 3  # of flags, in notes
+_SIDES = NAMELESS | {"role"}  # columns that say who answers
 _OF_ROWS = frozenset(("message_id", "msg_id", "user_id", "author_id", "sender_id"))
-_SIDES = frozenset(AGENT) - frozenset(AUTHOR)  # columns that say who answers, and name nobody
-_MEANT_CUSTOMER = frozenset(  # columns in which "true" is a customer's
-    ("inbound", "incoming", "is_inbound", "is_incoming", "from_customer", "is_customer")
-)
 
 
 def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
     """Yield the chats of a table of messages."""
     source = sample.source
-    form, names, rows = _rows(sample, choice, reading)
+    form, names, cells = _cells(sample, choice, reading)
     columns = _with_sides(columns_of(names, WORDS, choice, str(source)))
-    if missing := [role for role in _NEEDED if role not in columns]:
+    if missing := [role for role in NEEDED if role not in columns]:
         raise InputError(
             f"{source}: no column for {' or '.join(missing)}; there is "
             f"{', '.join(names)[:200] or 'none'}: name it with --set columns={missing[0]}=NAME"
         )
-    unknown: Counter[tuple[str, str]] = Counter()  # columns and values of flags
     words = ", ".join(f"{role} = {name}" for role, name in columns.items())
     reading.notes.append(f"{source}: {form}: {words}")
     reading.notes += _other_ids(names, columns, str(source))
-    messages: list[tuple[str, Any, ChatMessage]] = []  # with the names of their chats, and times
-    for where, row in rows:
-        if not isinstance(row, dict):
+    messages = MessageRows(columns, reading)
+    for where, row in cells:
+        if isinstance(row, dict):
+            messages.add(row)
+        else:
             reading.bad_row(where, f"a JSON {type(row).__name__}; an object is read")
-            continue
-        unknown.update(_unknown_flags(row, columns))
-        message = _message_of_row(row, columns)
-        if reason := _why_left_out(row, columns, message):
-            reading.drop(reason)
-            continue
-        conversation = value_of(row, columns, "conversation")
-        name = "" if conversation is None else str(conversation).strip()
-        messages.append((name, _time_of_row(row, columns), message))
-    reading.notes += [
-        f"{source}: {name}: {count:,} values {value!r} are neither yes nor no"
-        for (name, value), count in unknown.most_common(_SHOWN_VALUES)
-    ]
-    unnamed = sum(not name for name, _, _ in messages)
+    rows = messages.finish(source)
+    unnamed = sum(not row.chat for row in rows)
     if "conversation" in columns and unnamed:
         reading.notes.append(
             f"{source}: {unnamed:,} messages without a conversation are one chat, which a "
             "silence splits"
         )
-    ordered = _ordered(messages, columns, str(source), reading)
+    ordered = _ordered(rows, columns, str(source), reading)
     yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
 
 
-def _rows(
+def _cells(
     sample: Sample, choice: Choice, reading: Reading
 ) -> tuple[str, list[str], Iterator[tuple[str, Any]]]:
     """Return a table's form in words, its columns' names, and its rows, each with its place."""
@@ -125,16 +91,6 @@ def _rows(
         return "JSON", list(sample.columns), json_rows(sample, "", reading)
     table = open_table(sample, choice, KNOWN, reading)
     return table.form, table.names, table.rows
-
-
-def _why_left_out(row: Mapping[str, Any], columns: Mapping[str, str], message: ChatMessage) -> str:
-    """Return why a row is left out, or nothing."""
-    is_private = _flag(value_of(row, columns, "private")) in _TRUE | _HIDDEN
-    if is_private or _flag(value_of(row, columns, "public")) in _FALSE | _HIDDEN:
-        return "private notes"
-    if all(fold(row.get(columns[role]) or "") == fold(columns[role]) for role in _NEEDED):
-        return REPEATED_HEADERS
-    return "" if message.text else "messages without a text"
 
 
 def _with_sides(columns: dict[str, str]) -> dict[str, str]:
@@ -146,81 +102,48 @@ def _with_sides(columns: dict[str, str]) -> dict[str, str]:
 
 
 def _ordered(
-    messages: Sequence[tuple[str, Any, ChatMessage]],
-    columns: Mapping[str, str],
-    source: str,
-    reading: Reading,
+    rows: list[MessageRow], columns: Mapping[str, str], source: str, reading: Reading
 ) -> Iterator[Chat]:
     """Yield chats whose messages are ordered by their times, if all are readable.
 
-    Messages without a conversation are a chat that has no end.
+    Messages without a conversation are a chat that has no end. The rows are taken out of their
+    list, and the chats are not kept, so that a large table is held once.
     """
-    values = [value for _, value, _ in messages]
-    order = order_of_times(values)
-    timed = [
-        (name, dataclasses.replace(message, time=parse_time(value, order)))
-        for name, value, message in messages
-    ]
-    times = [message.time for _, message in timed]
-    unread = [str(value or "") for value, time in zip(values, times, strict=True) if time is None]
+    timed, unread = _timed(rows)
     if "time" in columns and unread:
         shown = next((f", such as {value[:_SHOWN]!r}" for value in unread if value.strip()), "")
         reading.notes.append(
-            f"{source}: {len(unread):,} of {len(values):,} times are missing or cannot be "
+            f"{source}: {len(unread):,} of {len(timed):,} times are missing or cannot be "
             f"read{shown}; their chats keep the order of the file"
         )
     newest_first = is_newest_first(timed)
     chats: dict[str, Chat] = {}
     for name, message in timed:
         chats.setdefault(name, Chat(name=name, endless=not name)).messages.append(message)
-    for chat in chats.values():
+    timed.clear()
+    for name in list(chats):
+        chat = chats.pop(name)
         sort_by_time(chat.messages, newest_first=newest_first)
         yield chat
 
 
-def _time_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> Any:
-    """Return a row's time, with its day from the column `date` if it is a clock alone."""
-    value = value_of(row, columns, "time")
-    day = next((name for name in row if fold(name) == "date" and name != columns.get("time")), None)
-    if day is None or not row[day] or not CLOCK.fullmatch(str(value or "").strip()):
-        return value
-    return f"{str(row[day]).strip().removesuffix('T00:00:00')} {str(value).strip()}"
+def _timed(rows: list[MessageRow]) -> tuple[list[tuple[str, ChatMessage]], list[str]]:
+    """Return the messages with the names of their chats, and the times that cannot be read.
 
-
-def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatMessage:
-    text = row.get(columns["text"])
-    text = "" if text is None else str(text)
-    author = row.get(columns["author"])
-    name = columns.get("agent")
-    agent = None
-    if name is not None and row.get(name) not in (None, ""):
-        value = _flag(row[name])
-        if is_known(name, _MEANT_CUSTOMER):
-            agent = value in _OUTGOING if value in _OUTGOING | _INCOMING else None
-        else:
-            agent = value in _TRUE or bool(set(fold(value).split("_")) & _AGENT_WORDS)
-    if agent is not None and name == columns["author"]:
-        author = "agent" if agent else "customer"
-    plain = text_of_html(text) if fold(columns["text"]).endswith("html") else text.strip()
-    return ChatMessage("" if author is None else str(author).strip(), plain, None, agent)
-
-
-def _flag(value: Any) -> str:
-    return "" if value is None else str(value).strip().casefold()
-
-
-def _unknown_flags(row: Mapping[str, Any], columns: Mapping[str, str]) -> set[tuple[str, str]]:
-    """Return the columns of flags whose value in a row is not known, each with the value."""
-    known = {"private": _OF_NOTES, "public": _OF_NOTES}
-    if "agent" in columns and is_known(columns["agent"], _MEANT_CUSTOMER):
-        known["agent"] = _OUTGOING | _INCOMING
-    values = {columns[role]: _flag(value_of(row, columns, role)) for role in known.keys() & columns}
-    words = {columns[role]: known[role] for role in known.keys() & columns}
-    return {
-        (name, value[:_SHOWN])
-        for name, value in values.items()
-        if value and value not in words[name]
-    }
+    Afterwards `rows` is empty.
+    """
+    order = order_of_times(row.time for row in rows)
+    timed = []
+    unread = []
+    rows.reverse()
+    while rows:
+        row = rows.pop()
+        agent = None if row.side is None else row.side == "agent"
+        time = parse_time(row.time, order)
+        timed.append((row.chat, ChatMessage(row.author, row.text, time, agent)))
+        if time is None:
+            unread.append(str(row.time or ""))
+    return timed, unread
 
 
 def _other_ids(names: Sequence[str], columns: Mapping[str, str], source: str) -> list[str]:
@@ -243,8 +166,8 @@ def _is_table_of_messages(sample: Sample) -> bool:
     def has(*names: str) -> bool:
         return find_column(sample.columns, names) is not None
 
-    authors = [name for name in (*AUTHOR, *_SIDES) if name not in ("name", "user", "role")]
-    scattered = has(*CONVERSATION) and has(*AUTHOR, *_SIDES)
+    authors = [name for name in (*AUTHOR, *NAMELESS) if name not in ("name", "user", "role")]
+    scattered = has(*CONVERSATION) and has(*AUTHOR, *NAMELESS)
     return has(*MESSAGE) and (scattered or (has(*authors) and has(*TIME)))
 
 

@@ -1,0 +1,55 @@
+"""Words that say who wrote a message: an agent, a customer, a bot or the system."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from rejoinder.corpora.forms.columns import name_keys
+from rejoinder.corpora.readers.flags import NO, YES, word_of
+from rejoinder.patterns import search_pattern
+
+WrittenBy: TypeAlias = Literal["agent", "customer", "bot", "system"]
+
+UNCLEAR = "values that say not who answers:"  # in a note
+BOTS = frozenset("bot chatbot assistant gpt chatgpt model bing bard".split())  # noqa: SIM905
+AGENTS = frozenset(
+    """agent agents support operator staff admin administrator advisor adviser representative
+    service helpdesk consultant teammate supervisor manager employee clerk seller
+    mitarbeiter mitarbeiterin mitarbeitende berater beraterin betreuer betreuerin sachbearbeiter
+    sachbearbeiterin kundenservice kundendienst kundenbetreuer
+    conseiller conseillère employé employée agente asesor asesora empleado empleada operador
+    operadora atendente funcionário operatore operatrice medewerker""".split()  # noqa: SIM905
+)
+CUSTOMERS = frozenset(
+    """customer customers client clients user users enduser human visitor guest requester buyer
+    shopper consumer contact caller member patient
+    kunde kundin kunden nutzer nutzerin benutzer anfragende
+    cliente utilisateur usuario usuaria usuário utente klant gebruiker""".split()  # noqa: SIM905
+)
+SYSTEM = frozenset(
+    """system developer tool function automation automated automatic auto autoresponder trigger
+    workflow event activity notification""".split()  # noqa: SIM905
+)
+_OUT = frozenset("outbound outgoing out sent team".split())  # noqa: SIM905
+_IN = frozenset("inbound incoming in received".split())  # noqa: SIM905
+_SIDES: tuple[tuple[frozenset[str], WrittenBy], ...] = (  # the first with a word of a value decides
+    (AGENTS | _OUT, "agent"),
+    (SYSTEM, "system"),
+    (BOTS, "bot"),
+    (CUSTOMERS | _IN, "customer"),
+)
+_TO = frozenset("to an zu para > →".split())  # noqa: SIM905
+_WORDS = search_pattern(r"[^\W\d_]+|[>→]")
+
+
+def side_of(value: object, *, customers: bool = False) -> WrittenBy | None:
+    """Return who wrote a message by a value such as "Agent", "outbound" or "customer_to_agent".
+
+    Yes is an agent's, or a customer's in a column that tells `customers`. None: nothing is known.
+    """
+    word = word_of(value)
+    if word in YES | NO:
+        return "customer" if (word in YES) is customers else "agent"
+    words = _WORDS.findall(name_keys(value)[1])
+    end = next((index for index, word in enumerate(words) if index and word in _TO), len(words))
+    return next((side for known, side in _SIDES if not known.isdisjoint(words[:end])), None)
