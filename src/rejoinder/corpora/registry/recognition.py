@@ -89,7 +89,7 @@ def find_form(
             raise InputError(f"{sample.source} looks like {refused.title}: {refused.advice}")
         form = form or next((form for form in matching if form.holds == holds), None)
     if form is None:
-        raise InputError(_unknown(sample, holds, choice))
+        raise InputError(_unknown_form(sample, holds, choice))
     if form.holds != holds:
         raise InputError(_other_verb(path, form, choice))
     if untaken := choice.untaken(form.takes):
@@ -159,7 +159,7 @@ def _columns(sample: Sample, choice: Choice) -> tuple[str, ...]:
     return ()
 
 
-def _unknown(sample: Sample, holds: str, choice: Choice) -> str:
+def _unknown_form(sample: Sample, holds: str, choice: Choice) -> str:
     """Return what a file seems to hold, and which forms are read instead."""
     kinds = {
         "text": "plain text" if sample.text else "text",
