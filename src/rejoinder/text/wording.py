@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 import unicodedata
@@ -40,9 +41,14 @@ def plain_wording(text: str) -> str:
     plain = _without_addresses(unicodedata.normalize("NFC", plain))
     plain = _BLANKS.sub(" ", _EMPHASIS.sub("", plain))
     read = read_weekdays(read_emoji(_BEFORE_MARK.sub("", plain)))  # before "mon" makes it French
-    if other_languages().isdisjoint(word for word in words(read) if word not in ALSO_ENGLISH):
+    if _never_english().isdisjoint(words(read)):
         read = read_chat_words(read)
     return without_tone(read)
+
+
+@functools.cache
+def _never_english() -> frozenset[str]:
+    return frozenset(other_languages()) - ALSO_ENGLISH
 
 
 def _without_addresses(text: str) -> str:

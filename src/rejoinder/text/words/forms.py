@@ -60,8 +60,8 @@ def undrawn(word: str) -> list[str]:
     forms = [""]
     end = 0
     for start, stop in runs:
-        before, letter = word[end:start], word[start]
-        forms = [form + before + letter * times for form in forms for times in (1, 2)]
+        before = word[end:start]
+        forms = [form + before + word[start] * times for form in forms for times in (1, 2)]
         end = stop
     return [form + word[end:] for form in forms if form + word[end:] not in _NEVER_DRAWN_OUT]
 
