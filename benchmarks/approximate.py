@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 import rejoinder
-from common import read_conversations, write_result
+from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.progress import track
 from rejoinder.retrieval.index import Index
@@ -43,6 +43,7 @@ from rejoinder.retrieval.options import SearchOptions
 from rejoinder.stores.ann import EF_CONSTRUCTION, LINKS, library
 from rejoinder.stores.scan import Scores, exact_scores, search
 from rejoinder.stores.tuning import MEASURED_AT
+from texts import read_conversations
 
 TURN = 25
 """Queries after which the next program has its turn."""

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import rejoinder
-from common import read_texts, use_threads, write_result
+from common import write_result
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.encoders.protocol import DualEncoder
@@ -31,6 +31,8 @@ from rejoinder.memory import keep_memory
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.ann import library
 from rejoinder.stores.scan import search
+from texts import read_texts
+from threads import use_threads
 
 BEST, AT_ONCE = 10, 1024
 FLAT, EXACT, SCAN = "FAISS, flat float32", "ours, float32", "ours, 8 bits"

@@ -47,15 +47,16 @@ from rejoinder.intents.classifier import encode_data, train_classifier, train_he
 from rejoinder.intents.data import (
     IntentData,
     TrainingTexts,
-    draw,
     read_intents,
     read_scoped,
     read_training,
 )
-from rejoinder.intents.evaluation import FewShot, crossed_interval, evaluate, few_shot, to_json
+from rejoinder.intents.evaluation.accuracy import evaluate, to_json
+from rejoinder.intents.evaluation.few_shot import FewShot, crossed_interval, few_shot
 from rejoinder.intents.fine_tuning import FineTuning, fine_tune
 from rejoinder.intents.heads import Encoded, Logistic, change_settings, parse_settings
 from rejoinder.intents.report import table
+from rejoinder.intents.sampling import draw
 from rejoinder.progress import track
 
 SECTIONS = ("table", "classifiers", "out-of-scope", "fine-tune", "speed", "cost")

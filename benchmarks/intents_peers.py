@@ -14,8 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
-from rejoinder.intents.data import IntentData, draw
-from rejoinder.intents.evaluation import FewShot, crossed_interval
+from rejoinder.intents.data import IntentData
+from rejoinder.intents.evaluation.few_shot import FewShot, crossed_interval
+from rejoinder.intents.sampling import draw
 from rejoinder.processor import has_fast_bfloat16
 
 BATCH = 32

@@ -28,12 +28,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from unittest import mock
 
-from common import use_threads, write_result
+from common import write_result
 from messages import DATA, Answer, Question, by_letters, by_words, index_of, share
 from rejoinder import cache
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.retrieval.calibration import CalibratedIndex
+from threads import use_threads
 
 LANGUAGES = ("es", "de", "fr", "it", "pt")
 MIXED = "mixed"

@@ -33,7 +33,8 @@ from rejoinder.networks.packing import TokenBatch, pack
 from rejoinder.networks.pair_batches import SidesBatch
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.training.recipe.losses import InBatchLoss, SummedLoss
-from rejoinder.training.recipe.optimization import Adam, Stage, build_optimizer, prepare_stage
+from rejoinder.training.recipe.optimization import build_optimizer, prepare_stage
+from rejoinder.training.recipe.stages import Adam, Stage
 
 PAIRS = 8
 NEGATIVES = 3  # of a cross-encoder

@@ -35,7 +35,7 @@ from unittest import mock
 
 import numpy as np
 
-from common import use_threads, write_result
+from common import write_result
 from rejoinder.conversations import spoken
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
@@ -43,6 +43,7 @@ from rejoinder.retrieval import opposites, turns
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
 from rejoinder.text.messages import Message
+from threads import use_threads
 
 DATA = Path(__file__).parent / "data"
 SEED = 20

@@ -30,8 +30,8 @@ import zstandard
 from common import write_result
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora.schema import Candidate, Example
+from rejoinder.corpora.sent_replies import ReplyMatcher
 from rejoinder.curation.forms import mask
-from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.curation.mining import Mining, mine_examples
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder

@@ -36,12 +36,13 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from common import use_threads, write_result
+from common import write_result
 from limit import best_rate
 from rejoinder.arrays import FloatArray
 from rejoinder.memory import keep_memory
 from rejoinder.stores.scan import Rows, all_scores, search
 from rejoinder.stores.writing import longest_of
+from threads import use_threads
 
 TOPICS, LENGTH = 1000, 7.75
 """Topics of the candidates; length of a vector: the product of two is at most 60."""

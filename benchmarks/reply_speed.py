@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 import rejoinder
-from common import use_threads, write_result
+from common import write_result
 from encoding import SIZES, chat
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
@@ -50,6 +50,7 @@ from rejoinder.stores.scan import Rows, search
 from rejoinder.stores.writing import longest_of
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
+from threads import use_threads
 
 ROOT = Path(__file__).parent.parent
 BEST, TURNS = 1, 4

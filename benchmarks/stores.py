@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import rejoinder
-from common import read_conversations, use_threads, write_result
+from common import write_result
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Recorder
@@ -46,6 +46,8 @@ from rejoinder.stores.address import store_of
 from rejoinder.stores.milvus.collections import EMBEDDED
 from rejoinder.stores.milvus.store import MilvusStore
 from rejoinder.stores.store import Store
+from texts import read_conversations
+from threads import use_threads
 
 BEST = 10
 RARE = 100  # one reply of so many passes the filter

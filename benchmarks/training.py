@@ -30,8 +30,8 @@ from rejoinder.training.data.batches import EpochOrder, make_batch
 from rejoinder.training.distributed import set_up
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe.optimization import Stage
 from rejoinder.training.recipe.settings import Checkpoint, Recipe, Validation
+from rejoinder.training.recipe.stages import Stage
 from rejoinder.training.recipe_files import load_recipe
 
 ROOT = Path(__file__).parent.parent

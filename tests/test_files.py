@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -251,27 +252,44 @@ def test_something_else_is_never_replaced(tmp_path):
     assert (tmp_path / "empty" / MARKER).read_text() == marked("new")
 
 
-NOT_OURS = [
-    b"",
-    b"[]",
-    b"{}",
-    b'{"ours": false}',
-    b"{" * 100_000,
-    b"\xff",
-    b"7",
-    b'{"ours": 1, "ours": 0}',
-]
+NOT_OURS = [b"[]", b"{}", b'{"ours": false}', b"7", b'{"ours": 1, "ours": 0}']
+DAMAGED = [b"", b"{" * 100_000, b"\xff", b'{"ours": tr']
 
 
-@pytest.mark.parametrize("content", NOT_OURS)
+@pytest.mark.parametrize("content", [*NOT_OURS, *DAMAGED])
 def test_a_marker_must_say_inside_that_the_folder_is_ours(tmp_path, content):
     (tmp_path / MARKER).write_bytes(content)
-    with pytest.raises(
-        InputError,
-        match=r"has no config\.json that says it is a model, so it is not ours to replace",
-    ):
+    said = (
+        r"has no config\.json that says it is a model, so it is not ours to replace"
+        if content in NOT_OURS
+        else r"its config\.json is damaged, so nothing says that it is a model of ours; move it away"
+    )
+    with pytest.raises(InputError, match=said):
         write_folder(tmp_path, "new")
     assert (names(tmp_path), (tmp_path / MARKER).read_bytes()) == ([MARKER], content)
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_folder_with_a_damaged_marker_is_replaced_if_another_file_is_a_sign_of_ours(tmp_path, content):
+    kind = replace(KIND, signs=("deep/*.bin",))
+
+    def write(*, overwrite=True):
+        with atomic_folder(tmp_path / "model", kind, overwrite=overwrite) as part:
+            (part / MARKER).write_text(marked("new"))
+
+    (tmp_path / "model" / "deep").mkdir(parents=True)
+    (tmp_path / "model" / MARKER).write_bytes(content)
+    with pytest.raises(InputError, match="nothing says that it is a model of ours"):
+        write()
+    (tmp_path / "model" / "deep" / "a.bin").touch()
+    (tmp_path / "model" / "mine").touch()
+    with pytest.raises(InputError, match="holds mine, which is not ours to replace"):
+        write()
+    (tmp_path / "model" / "mine").unlink()
+    with pytest.raises(InputError, match="is a model already; replace it with --overwrite"):
+        write(overwrite=False)
+    write()
+    assert names(tmp_path / "model") == [MARKER]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.registry.chats import ChatsSettings, name_cleaner, read_chats
 from rejoinder.corpora.forms.columns import fold
 from rejoinder.corpora.forms.delimited import find_delimiter, named_delimiter
-from rejoinder.curation.matching import ReplyMatcher
+from rejoinder.corpora.sent_replies import ReplyMatcher
 from rejoinder.errors import InputError
 from rejoinder.text.mails.quotes import newest_text
 from rejoinder.retrieval.encoding.views import view_texts

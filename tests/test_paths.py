@@ -205,7 +205,7 @@ def test_learning_goes_through_the_files_that_are_named_and_through_none_twice(t
     log = FeedbackLog(index.folder)
     Recorder(index, log).feedback(["how may i pay"], [0, 1], chosen=1)
     chats = [rejoinder.Example((f"when is it {at}",), "We open at nine.", str(at)) for at in range(9)]
-    with traced("curation/") as calls:
+    with traced("curation/", "corpora/sent_replies.py") as calls:
         learn(index, log, chats)
     assert {file for call in calls for file in call} == set(named) - {"cli/learning.py"}
     assert not going_back(calls, named)

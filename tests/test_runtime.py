@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.encoders.onnx import FORMAT, KIND
+from rejoinder.encoders.onnx.folder import FORMAT, KIND
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
@@ -220,6 +220,7 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
         sys.modules["torch"] = None
         from pathlib import Path
         from rejoinder.serving.worker.answers import Answers, Question
+        from rejoinder.serving.text_jobs import text_intents
         from rejoinder.serving.worker.sources import Sources
         from rejoinder.serving.app import make_app
         from rejoinder.serving.worker.computing import Computing
@@ -227,7 +228,7 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
         folder = Path({str(folder)!r})
         computing = Computing(Sources(index=Path({str(index.folder)!r}), model=str(folder), intents=folder))
         computing.open()
-        jobs = [Job(Answers.replies, Question(messages=["hi"])), Job(Answers.intents, ["x"])]
+        jobs = [Job(Answers.replies, Question(messages=["hi"])), Job(text_intents, ["x"])]
         print(json.dumps(computing.run(Lane.SEARCH, jobs)))
     """),
         ],

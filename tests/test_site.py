@@ -65,7 +65,7 @@ def test_the_message_of_every_error_is_there(site):
     raised = list(Source.read(package).raised())
     silent = [each for each in raised if not each.texts and not each.passed_on]
     elsewhere = {  # tells what another process, a worker, the operating system said
-        "cluster.py",
+        "cluster/training.py",
         "corpora/lines.py",
         "stores/folder/log_file.py",
         "stores/postgres/errors.py",

@@ -8,11 +8,11 @@ from rejoinder.encoders.words.keywords import BM25
 from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.result import Comparison
-from rejoinder.intents.evaluation import Evaluation
+from rejoinder.intents.evaluation.accuracy import Evaluation
 from rejoinder.retrieval.index import Index
 from rejoinder.settings import find_recipe
 from rejoinder.training.recipe_files import load_recipe
-from rejoinder.training.run import RunSummary
+from rejoinder.training.run.summary import RunSummary
 from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder
 

@@ -25,7 +25,8 @@ from rejoinder.encoders import persistence
 from rejoinder.encoders.export import folder as export
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.training.run import RunFolder, RunSummary, load_summary
+from rejoinder.training.run.folder import RunFolder
+from rejoinder.training.run.summary import RunSummary, load_summary
 from workshop import probe as bias_probe
 
 TEMPLATE = Path(__file__).parent / "model-card.md"

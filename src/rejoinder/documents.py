@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -62,13 +62,20 @@ class Document:
 
     def markdown(self) -> str:
         """Return the report as Markdown. Charts are left out."""
-        parts = [f"# {_markdown(self.title)}\n"]
+        return self._lines(_markdown)
+
+    def plain(self) -> str:
+        """Return the report as a terminal shows it: Markdown in which texts stand as they are."""
+        return self._lines(_one_line)
+
+    def _lines(self, written: Callable[[object], str]) -> str:
+        parts = [f"# {written(self.title)}\n"]
         for block in self.blocks:
             if isinstance(block, Text):
-                parts.append(f"{_markdown(block.text)}\n")
+                parts.append(f"{written(block.text)}\n")
             elif isinstance(block, Table) and block.rows:
-                parts.append(f"## {_markdown(block.title)}\n")
-                lines = [[_markdown(cell) for cell in line] for line in (block.head, *block.rows)]
+                parts.append(f"## {written(block.title)}\n")
+                lines = [[written(cell) for cell in line] for line in (block.head, *block.rows)]
                 parts.append(markdown_table(lines, left=range(len(block.head))))
         return "\n".join(parts)
 
@@ -108,8 +115,11 @@ def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) ->
 
 def _markdown(text: object) -> str:
     """Return a text of one line in which nothing is a tag or a link."""
-    line = " ".join(str(text).split())
-    return line.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")
+    return _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())
 
 
 def _html_table(table: Table) -> str:

@@ -45,6 +45,9 @@ class Kind:
     ours: Callable[[Any], object]
     """Check of the marker's content; a LookupError, TypeError, AttributeError counts as false."""
     files: tuple[str, ...]  # patterns of all its files, relative to it
+    signs: tuple[str, ...] = ()
+    """Patterns of files that nobody else writes: with one of them the folder is ours though its
+    marker is not JSON."""
 
 
 @contextlib.contextmanager
@@ -158,10 +161,7 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
         raise InputError(f"{path} is a file; name a folder to write to")
     if any(target.iterdir()):
         if not is_ours(target, kind):
-            raise InputError(
-                f"{path} exists and has no {kind.marker} that says it is {kind.name},"
-                " so it is not ours to replace; name another folder"
-            )
+            _check_damaged(path, target, kind)
         if stranger := _stranger(target, kind.files):
             raise InputError(
                 f"{path} holds {stranger}, which is not ours to replace;"
@@ -188,6 +188,29 @@ def is_ours(folder: Path, kind: Kind) -> bool:
         return bool(kind.ours(parse_json((folder / kind.marker).read_text(encoding="utf-8"))))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return False
+
+
+def _check_damaged(path: str | Path, folder: Path, kind: Kind) -> None:
+    """Refuse a folder whose marker does not say that it is ours, unless a file of ours does."""
+    marker = folder / kind.marker
+    if not marker.is_file() or _is_json(marker):
+        raise InputError(
+            f"{path} exists and has no {kind.marker} that says it is {kind.name},"
+            " so it is not ours to replace; name another folder"
+        )
+    if not any(file.is_file() for sign in kind.signs for file in folder.glob(sign)):
+        raise InputError(
+            f"{path} exists and its {kind.marker} is damaged, so nothing says that it is"
+            f" {kind.name} of ours; move it away, or name another folder"
+        )
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        parse_json(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return True
 
 
 def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:

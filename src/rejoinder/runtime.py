@@ -7,7 +7,7 @@ Numpy, onnxruntime and Rejoinder's tokenizer are enough.
 >>> encoder.score([["Hi!", "Any pets?"]], [["Two cats!", "We open at nine."]])  # doctest: +SKIP
 """
 
-from rejoinder.encoders.onnx import OnnxEncoder
+from rejoinder.encoders.onnx.encoder import OnnxEncoder
 from rejoinder.intents.onnx import OnnxIntents
 from rejoinder.intents.prediction import Prediction
 

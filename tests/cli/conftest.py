@@ -60,7 +60,7 @@ def refused(command):
         line = err.strip().splitlines()[-1]
         assert (code, out) == (2, ""), line
         assert "Traceback" not in err
-        assert line.startswith(("rejoinder: error: ", "Error: "))
+        assert line.startswith("rejoinder: error: ")
         for each in [said] if isinstance(said, str) else said:
             assert each in line
         return line

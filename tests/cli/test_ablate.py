@@ -293,7 +293,7 @@ def test_the_file_chooses_the_split(command, refused, file, data, tmp_path):
         ),
         (["--row", "no-skip", "--row", "nothing"], "has no row 'nothing'; its rows: base"),
         (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
-        (["--seeds", "0"], "--seeds': Input should be greater than or equal to 1"),
+        (["--seeds", "0"], "--seeds 0: give a whole number of 1 or more"),
         (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
     ],
 )

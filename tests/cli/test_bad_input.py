@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rejoinder.encoders.bundled import weights
-from rejoinder.encoders.onnx import MANIFEST
+from rejoinder.encoders.onnx.folder import MANIFEST
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.address import store_of

@@ -67,7 +67,7 @@ def test_history_is_cut_kept_whole_or_refused(command, refused, tmp_path):
     built = [json.loads((tmp_path / name / "data.json").read_text()) for name in ("cut", "all")]
     assert [(each["history"], each["cut_contexts"]) for each in built] == [(10, 2), (None, 0)]
     for wrong in ("-1", "many", "1" * 20):
-        refused("jsonl", "long.jsonl", "-o", "no", f"--history={wrong}", said="must be a number of 0 or more, or all")
+        refused("jsonl", "long.jsonl", "-o", "no", f"--history={wrong}", said=f"--history {wrong}: give a number of 0 or more, or all")
 
 
 def test_bad_lines_stop_or_are_skipped_and_shown(command, refused, chats):

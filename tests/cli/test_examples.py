@@ -1,6 +1,7 @@
 """Replies with titles and examples by the command: built, searched, learned from chats, forgotten."""
 
 import json
+import shlex
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_feedback_is_learned(folder, answer, command):
     recorder(Index.open(index)).feedback(["Is the shop open today?"], [1, 0], chosen=0)
     learned = answer("learn", index)
     assert (learned["learned"]["chosen"], learned["learned"]["examples"], learned["examples"]) == (1, 1, 5)
-    assert "1 choices of the feedback count" in command("learn", index).out
+    assert "1 choice counts of the feedback" in command("learn", index).out
 
 
 def test_without_feedback_an_index_stays_as_it_is_and_the_command_says_so(folder, answer, command):
@@ -139,3 +140,37 @@ def test_as_written_reads_the_frame_too(folder, answer):
         if alike:
             expected = plain
     assert plain != expected
+
+
+def test_the_command_to_try_asks_what_the_index_answers(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"text": "By card.", "title": "Ways to pay", "examples": [["Hi", "How may I pay?"], ["x" * 200], ["two\nlines"]]},
+        {"text": "At nine.", "title": "Hours", "examples": ["When's it open?"]},
+    ]
+    (tmp_path / "two.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    built = command("index", "build", "convert-small", "two.jsonl", "-o", "two").out.splitlines()[-1]
+    assert shlex.split(built) == ["Try:", "rejoinder", "reply", "two", "When's it open?"]
+    assert "At nine." in command(*shlex.split(built)[2:]).out
+    (tmp_path / "title.jsonl").write_text(json.dumps({"text": "By card.", "title": "Ways to pay"}))
+    built = command("index", "build", "convert-small", "title.jsonl", "-o", "title").out
+    assert built.endswith("Try: rejoinder reply title 'Ways to pay'\n")
+    (tmp_path / "chats.jsonl").write_text(json.dumps({"context": ["a customer's words"], "response": "By card."}))
+    assert command("learn", "title", "--data", "chats.jsonl").out.endswith("reply title 'Ways to pay'\n")
+
+
+def test_one_is_counted_as_one(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.jsonl").write_text(json.dumps({"text": "We open at nine every day.", "questions": ["When is it open?"]}))
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"turns": ["Is it open?", "We open at nine every day."]}) + "\n{")
+    assert "1 reply, 1 question\n" in command("index", "build", "convert-small", "one.jsonl", "--dry-run").out
+    built = command("index", "build", "convert-small", "one.jsonl", "-o", "one").out
+    assert built.startswith("one: 1 reply, ")
+    assert "1 title or example" in built
+    shown = command("data", "jsonl", "chat.jsonl", "-o", "out", "--skip-bad", "all").out
+    assert "2 lines read, 1 bad one skipped, 0 without a reply; 0 blank messages left out" in shown
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"turns": ["Is it open?", "We open at nine every day."]}))
+    learned = command("learn", "one", "--data", "chat.jsonl").out
+    assert "1 of 1 message (100%) is a reply of the index\n0 replies were never sent\n" in learned
+    assert "1 example is new\n" in learned
+    assert command("chat", "one", stdin="/quit\n").out.startswith("1 reply; /help")

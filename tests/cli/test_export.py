@@ -87,11 +87,11 @@ def test_a_sentence_transformers_folder_is_still_a_model(command, run, tmp_path)
 def test_one_form_and_its_own_options(refused, run, tmp_path):
     for wrong, word in (
         ([], "give a format with --to: quantized, eight-bits, onnx"),
-        (["--to", "tflite"], "'tflite' is not one of 'quantized', 'eight-bits', 'onnx'"),
+        (["--to", "tflite"], "tflite: give one of quantized, eight-bits, onnx"),
         (["--to", "onnx", "--side", "context"], "--side is for --to sentence-transformers;"),
         (
             ["--to", "sentence-transformers", "--side", "answer"],
-            "'answer' is not one of 'context', 'response'",
+            "answer: give one of context, response",
         ),
     ):
         refused("export", run / "model", *wrong, "-o", tmp_path / "out", said=word)

@@ -98,7 +98,7 @@ def test_fine_tuning(command, place, tmp_path):
 def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
     train = ("train", place / "model", place / "train.csv", "-o", tmp_path / "made")
     for arguments, said in (
-        ((*train, "--preset", "best"), "'best' is not one of 'logistic', 'paper', 'original'"),
+        ((*train, "--preset", "best"), "best: give one of logistic, paper, original"),
         ((*train, "--set", "strength=-1"), "strength = -1 is not allowed"),
         ((*train, "--vectors", "x"), "allowed are r, h, both"),
         ((*train, "--with", "nothing"), "no model 'nothing'"),
@@ -140,10 +140,10 @@ def test_a_note_says_when_too_few_texts_choose_the_threshold(command, place, tmp
     few = write(toy_data(1), tmp_path / "few.csv")
     words = ("train", place / "model", few, "-o", tmp_path / "made")
     ended = command(*words)
-    assert "the threshold refuses 90% of everyday messages. Give two or more different texts" in ended.err
+    assert "the threshold refuses 90% of everyday messages, but at most 5% of your texts. Give two or more different texts" in ended.err
     assert "distance above" in ended.out
     ended = command(*words, "--reject", 0.1, "--overwrite")
-    assert "of everyday messages; --reject 0.1 has no effect." in ended.err
+    assert "of everyday messages, but at most 5% of your texts; --reject 0.1 has no effect." in ended.err
     assert "too few" not in command("train", place / "model", place / "train.csv", "-o", tmp_path / "two").err
 
 

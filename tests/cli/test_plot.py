@@ -120,7 +120,7 @@ def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkey
     for words, message in (
         ("bm25 -o p.png", "bm25 gives scores and no vectors"),
         ("MODEL -o p.jpg", "a picture's name ends in .png, .svg, .pdf"),
-        ("MODEL -o p.png --projection umap", "'umap' is not one of 'tsne', 'pca'"),
+        ("MODEL -o p.png --projection umap", "umap: give one of tsne, pca"),
         ("MODEL -o p.png --categories kind_9", "there is no category 'kind_9'"),
         ("MODEL -o p.png --categories 1", "--categories 1: a picture needs 2 or more"),
         ("MODEL -o p.png --perplexity 40", "perplexity is 40; with 40 texts"),

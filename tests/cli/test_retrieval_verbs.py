@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -10,16 +11,15 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from rejoinder.cli.models import open_index
 from rejoinder.cli.reply_files import ReplyFile
 from rejoinder.curation.feedback import FeedbackLog, FeedbackSettings
-from rejoinder.progress import note
 from rejoinder.cli.replies import verbs
-from rejoinder.corpora.schema import Candidate, Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders import persistence, sentence
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.replacement import plan_replacement
 from rejoinder.stores.milvus import collections
 from rejoinder.stores.store import UnreachableError
 from tests.retrieval.conftest import HashEncoder
@@ -86,6 +86,15 @@ def replies(tmp_path):
 def index(command, replies):
     assert command("index", "build", "model", replies, "-o", "idx").code == 0
     return "idx"
+
+
+def test_an_index_with_a_damaged_manifest_is_built_again_in_its_place(command, refused, replies, index, tmp_path):
+    manifest = tmp_path / index / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes()[:10])
+    refused("reply", index, "Hi", said="is damaged (JSONDecodeError")
+    refused("index", "build", "model", replies, "-o", index, said="replace it with --overwrite")
+    assert command("index", "build", "model", replies, "-o", index, "--overwrite").code == 0
+    assert command("reply", index, "Hi").code == 0
 
 
 def test_index_says_what_it_made_and_shows_progress(command, replies):
@@ -158,11 +167,11 @@ WRONG = {
     "index build model replies.jsonl -o idx": "take `rejoinder index add`, --overwrite",
     "index build model replies.jsonl -o ''": "-o is empty; name the file or folder to write",
     "calibrate idx --data talks.jsonl --output ''": "--output is empty",
-    "index build model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
+    "index build model replies.jsonl -o x --split dev": "dev: give one of train, valid, test",
     "index build model replies.jsonl -o x --split test": "no test split",
     "index build model replies.jsonl -o x --ray 127.0.0.1:1": "--ray ",
     "index build model replies.jsonl -o x --ray auto --engine onnx": "--engine is for this machine",
-    "index tune idx --method flat": "'flat' is not one of 'hnsw', 'ivf', 'scan', 'exact'",
+    "index tune idx --method flat": "flat: give one of hnsw, ivf, scan, exact",
     "index tune idx --method exact --recall 0.9": "leave --recall out",
     "index tune idx --method exact --data talks.jsonl": "leave --data out",
     "index add x replies.jsonl": "no index x",
@@ -232,7 +241,7 @@ WITH_AN_ENGINE = ["index build model replies.jsonl -o x", "index reencode idx mo
 @pytest.mark.parametrize("line", WITH_AN_ENGINE)
 def test_verbs_that_build_and_ask_take_an_engine(refused, tmp_path, line):
     refused(*shlex.split(line), "--engine", "onnx", said="has no ONNX programs")
-    refused(*shlex.split(line), "--engine", "onnxruntime", said="'onnxruntime' is not one of 'auto', 'onnx', 'torch'")
+    refused(*shlex.split(line), "--engine", "onnxruntime", said="onnxruntime: give one of auto, onnx, torch")
     assert not (tmp_path / "x").exists()
 
 
@@ -263,6 +272,12 @@ def test_a_byte_order_mark_on_standard_input_is_no_part_of_a_message(command, in
     assert [turn["message"] for turn in turns] == ["At noon.", "Hi"]
 
 
+def replies_with_ids(folder, count):
+    lines = [json.dumps({"text": f"No. {number}", "id": f"n{number}"}) for number in range(count)]
+    (folder / "ids.jsonl").write_text("\n".join(lines))
+    return "ids.jsonl"
+
+
 def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_path):
     (tmp_path / "more.jsonl").write_text('{"text": "Noon, in Ulm.", "id": "a,3", "tag": "time"}\n')
     assert command("index", "add", index, "more.jsonl").code == 0
@@ -272,7 +287,18 @@ def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_pat
             _, out, err = command("reply", index, "Hi", *options, *more, "--json")
             assert {each["position"] for each in json.loads(out)["replies"]} == passing
             assert f"{len(passing)} of 4 replies pass --where" in err
-    assert "no reply passes --where" in command("reply", index, "Hi", "--where", "tag=x").out
+    said = command("reply", index, "Hi", "--where", "tag=tme").out
+    assert said == "no reply passes --where tag=tme; values of tag: time\n"
+    said = command("reply", index, "Hi", "--where", "id=b", "--minimum-score", "0.5").out
+    assert said.startswith("no reply passes --where id=b; values of id: ")
+    both = command("reply", index, "Hi", "--where", "tag=time", "--where", "id=a1").out
+    assert both == "no reply passes --where tag=time and id=a1 together\n"
+    command("index", "add", index, replies_with_ids(tmp_path, 30))
+    said = command("reply", index, "Hi", "--where", "id=n7x").out
+    assert "values of id: n7" in said
+    assert said.endswith(" others\n")
+    assert len(said) < 120
+    command("index", "delete", index, *range(4, 34))
     assert "pass --where" not in command("reply", index, "Hi", "-k", 2, "--where", "tag=time").err
     talk = command("chat", index, "--where", "tag=time", "--ranker", slow, stdin="Hi\nAnd?\nSo?\n").out
     assert talk.startswith("2 replies;")
@@ -422,7 +448,12 @@ def test_a_calibrated_index_stays_silent_when_it_is_unsure(command, refused, ind
     assert shown.code == 0, shown.err
     assert "38 examples; 20 have a reply that the index lacks" in shown.out
     assert "right in 18 (47.4%)" in shown.out
-    assert "90% of the answers are right from" in shown.out
+    [line] = [line for line in shown.out.splitlines() if "of the answers are right from" in line]
+    share, threshold, answered = re.match(r"(.*)% of .* from (.*) on, which answers (.*)%:", line).groups()
+    rows = [re.sub("[%-]", "", row).split() for row in shown.out.splitlines() if re.match(r" +[\d.]+ +[\d.]+% +[\d.]+%", row)]
+    assert float(share) >= 90
+    assert {row[2] for row in rows if row[1] == answered} <= {share}, "the table says the same"
+    assert all((float(row[0]) >= float(threshold)) == (float(row[1]) <= float(answered)) for row in rows)
     found = command("calibrate", index, "--data", talks, "--json").json
     assert found["calibration_error"] < 0.2
     assert sum(each["answers"] for each in found["bins"]) == 38
@@ -447,6 +478,29 @@ def test_a_calibrated_index_stays_silent_when_it_is_unsure(command, refused, ind
     (tmp_path / "more.txt").write_text("Good morning.\n")
     command("index", "add", index, "more.txt")
     refused("reply", index, "Hi", "--minimum-confidence", 0.6, said="calibrate again: rejoinder calibrate idx --data")
+
+
+def test_a_calibration_that_answers_nothing_leaves_the_earlier_one_unless_it_is_told(command, index, talks, tmp_path):
+    command("calibrate", index, "--data", talks)
+    earlier = (tmp_path / index / "calibration.json").read_bytes()
+    lines = [{"context": [f"Hi {i}", "At noon."], "response": "At noon." if i % 2 else "Ask them."} for i in range(60)]
+    (tmp_path / "even.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    shown = command("calibrate", index, "--data", "even.jsonl").out
+    assert "at no threshold 90% of the answers are right\nnot saved: idx keeps its earlier calibration" in shown
+    assert (tmp_path / index / "calibration.json").read_bytes() == earlier
+    assert command("calibrate", index, "--data", "even.jsonl", "--json").json["saved"] is False
+    assert command("calibrate", index, "--data", "even.jsonl", "--overwrite", "--json").json["saved"] is True
+    assert (tmp_path / index / "calibration.json").read_bytes() != earlier
+    (tmp_path / index / "calibration.json").unlink()
+    assert command("calibrate", index, "--data", "even.jsonl", "--json").json["saved"] is True, "none is lost"
+
+
+def test_tune_without_faiss_fails_before_it_says_that_it_tuned(command, index, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    code, out, err = command("index", "tune", index, "--method", "scan")
+    assert (code, out) == (2, "")
+    assert "the extra 'ann': pip install" in err
+    assert "tuned" not in err
 
 
 def test_a_calibration_is_drawn_where_matplotlib_is(command, refused, index, talks, tmp_path, monkeypatch):
@@ -578,69 +632,6 @@ def test_indexes_of_different_replies_are_evaluated_without_a_gain(command, answ
     assert "different replies" not in command("index", "evaluate", "one", "two", "--data", "chats").err
 
 
-EDITIONS = [{"text": "Hello!", "id": "a1"}, {"text": "At one.", "id": "a2", "questions": ["When?"]}, {"text": "New", "id": 9}]
-
-
-@pytest.fixture
-def two_files(tmp_path):
-    for name, lines in (("old.jsonl", LINES), ("new.jsonl", EDITIONS)):
-        (tmp_path / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-
-
-def test_ids_that_are_there_already_are_named(command, two_files):  # noqa: ARG001
-    command("index", "build", "model", "old.jsonl", "-o", "idx")
-    assert "2 ids were there already" in (told := command("index", "add", "idx", "new.jsonl").err)
-    assert "a1, a2" in told
-    assert "--replace" in told
-    assert [reply.text for _, reply in Index.open("idx")] == ["Hello!", "At noon.", "Bye.", "Hello!", "At one.", "New"]
-
-
-def test_texts_that_are_there_already_are_counted(command, two_files):  # noqa: ARG001
-    command("index", "build", "model", "old.jsonl", "-o", "idx")
-    (Path("copies.txt")).write_text("Bye.\nUnheard of.\n")
-    assert "has the texts of 1 of these replies already; --deduplicate" in command("index", "add", "idx", "copies.txt").err
-    assert "already" not in command("index", "add", "idx", "copies.txt", "--deduplicate").err
-
-
-def test_replies_that_lose_their_examples_are_named(command, two_files):  # noqa: ARG001
-    command("index", "build", "model", "new.jsonl", "-o", "idx")
-    (Path("texts.jsonl")).write_text(json.dumps({"text": "At two.", "id": "a2"}) + "\n")
-    assert "those of the old ones are gone: a2;" in command("index", "add", "idx", "texts.jsonl", "--replace").err
-
-
-def test_replace_puts_the_new_edition_in_the_old_ones_place(command, two_files):  # noqa: ARG001
-    command("index", "build", "model", "old.jsonl", "-o", "idx")
-    captured = command("index", "add", "idx", "new.jsonl", "--replace")
-    assert "were there already" not in captured.err
-    assert [(at, reply.text) for at, reply in Index.open("idx")] == [
-        (0, "Hello!"), (1, "At one."), (2, "Bye."), (3, "New")]  # fmt: skip
-    assert Index.open("idx").candidate(1).examples == (("When?",),)
-    assert "1 replaced" in captured.out
-    before = (Path("idx") / "manifest.json").read_bytes()
-    command("index", "add", "idx", "new.jsonl", "--replace")
-    assert (Path("idx") / "manifest.json").read_bytes() == before
-
-
-@pytest.mark.parametrize("name", ["id", "ID"])
-def test_the_column_of_ids_may_be_written_in_capitals(command, name):
-    Path("old.csv").write_text(f"{name},Text\n1,Three days.\n2,We open at nine.\n")
-    Path("new.csv").write_text(f"{name},Text\n2,We open at ten.\n")
-    command("index", "build", "model", "old.csv", "-o", "idx")
-    assert "1 replaced" in command("index", "add", "idx", "new.csv", "--replace").out
-    command("index", "delete", "idx", "--id", "2")
-    assert [reply.text for _, reply in Index.open("idx")] == ["Three days."]
-
-
-def test_an_id_of_several_replies_is_replaced_in_their_order():
-    old = [(0, Candidate("a", {"id": "x"}, learned=(("hm",),))), (1, Candidate("b", {"id": "x"})), (2, Candidate("c"))]
-    one = plan_replacement(old, [Candidate("A", {"id": "x"})])
-    assert one.changes == {0: Candidate("A", {"id": "x"}, learned=(("hm",),))}
-    assert (list(one.deleted), list(one.added)) == ([1], [])
-    three = plan_replacement(old, [Candidate(text, {"id": "x"}) for text in ("a", "B", "C")])
-    assert (three.changes, list(three.added), three.unchanged) == (
-        {1: Candidate("B", {"id": "x"})}, [Candidate("C", {"id": "x"})], 1)  # fmt: skip
-
-
 def test_a_verb_changes_an_index_that_a_server_has_changed_meanwhile(command, index, replies, monkeypatch):
     def changed_after(function):
         def change(*arguments):
@@ -653,7 +644,7 @@ def test_a_verb_changes_an_index_that_a_server_has_changed_meanwhile(command, in
     monkeypatch.setattr(ReplyFile, "total", changed_after(ReplyFile.total))
     assert command("index", "add", index, replies, "--json").json["replies"] == 7
     assert command("index", "add", index, replies, "--replace", "--json").json["replies"] == 5
-    monkeypatch.setattr("rejoinder.cli.index.note", changed_after(note))
+    monkeypatch.setattr("rejoinder.cli.index.open_index", changed_after(open_index))
     assert command("index", "tune", index, "--method", "scan", "--json").json["replies"] == 6
 
 

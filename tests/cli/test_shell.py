@@ -164,6 +164,22 @@ def test_the_version_an_unknown_verb_and_an_unknown_option():
         assert (result.exit_code, "--no-such-option" in result.output) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("reply i hi --minimum-confidence 80", "--minimum-confidence 80: give a number from 0 to 1"),
+        ("serve i --port 80000", "--port 80000: give a whole number from 0 to 65535"),
+        ("evaluate bm25 --candidates 1", "--candidates 1: give a number of 2 or more, or all"),
+        ("index delete i one", "POSITION... one: give a whole number"),
+        ("rply", "no such command 'rply'. Did you mean 'reply'? (`rejoinder -h` shows all)"),
+        ("index calibrate", "no such command 'calibrate' (`rejoinder index -h` shows all)"),
+        ("intents predict", "missing argument 'CLASSIFIER' (`rejoinder intents predict -h` shows all)"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_one_line(line, said, command):
+    assert command(*line.split()) == (2, "", f"rejoinder: error: {said}\n")
+
+
 def test_the_help_is_one_screen_without_a_cut_summary():
     result = runner.invoke(app, ["--help"], terminal_width=80)
     lines = result.output.splitlines()

@@ -10,7 +10,7 @@ import pytest
 
 from rejoinder.training.display import TerminalDisplay
 from rejoinder.training import prepare as prepare_module
-from rejoinder.training import run as runs
+from rejoinder.training.run import checkpoint
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from tests.training.tiny import recipe, write_data
@@ -168,10 +168,25 @@ def test_ctrl_c_is_130_and_says_how_to_go_on(command, recipe_file, data, tmp_pat
         patched.setattr(TerminalDisplay, "show", show)
         code, _, err = command(*words)
     assert code == 130
-    assert "stopped at step 7, checkpoint written; the same command continues from there" in err
+    assert "stopped at step 7, checkpoint written; the same command continues from there (in" in err
+    assert "no half-written output is left" not in err
     code, _, err = command(*words)
     assert code == 0
     assert "at step 7" in err
+
+
+def test_ctrl_c_before_the_first_step_says_that_the_folder_remains(command, recipe_file, data, tmp_path, monkeypatch):
+    words = ("train", recipe_file, "--data", data, "-o", tmp_path / "run")
+    with monkeypatch.context() as patched:
+        patched.setattr("rejoinder.training.loop.build_parts", Mock(side_effect=KeyboardInterrupt()))
+        code, _, err = command(*words)
+    assert code == 130
+    assert err.splitlines()[-1] == f"rejoinder: interrupted; {tmp_path / 'run'} remains: the same command goes on with it"
+    assert command(*words).code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("rejoinder.training.loop.joined", Mock(side_effect=KeyboardInterrupt()))
+        code, _, err = command(*words[:-1], tmp_path / "new")
+    assert (code, err) == (130, "rejoinder: interrupted; no half-written output is left\n")
 
 
 def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
@@ -180,7 +195,7 @@ def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
     words = ("train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
     saves = [DEFAULT, DEFAULT, *[OSError(28, "No space left on device")] * 9]
     with monkeypatch.context() as patched:
-        patched.setattr(runs, "save_file", Mock(wraps=runs.save_file, side_effect=saves))
+        patched.setattr(checkpoint, "save_file", Mock(wraps=checkpoint.save_file, side_effect=saves))
         code, _, err = command(*words)
     assert code == 1
     assert "no space left" in err.lower()

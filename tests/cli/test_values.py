@@ -1,6 +1,7 @@
 """Plain values of options, which no pydantic converts: the same as typer's, without pydantic's words in errors."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,6 +24,11 @@ def outcome(kind, words):
     def doubled(value: str | None) -> str | None:
         return value and value * 2
 
+    def longer(value: str) -> int:
+        if len(value) < 2:
+            raise typer.BadParameter("give another")
+        return len(value)
+
     @app.command(cls=kind)
     def verb(
         place: Path,
@@ -36,7 +42,7 @@ def outcome(kind, words):
         file: Annotated[Path | None, typer.Option(exists=True, dir_okay=False)] = None,
         clamped: Annotated[int, typer.Option(min=1, max=3, clamp=True)] = 1,
         called: Annotated[str | None, typer.Option(callback=doubled)] = None,
-        parsed: Annotated[int | None, typer.Option(parser=len)] = None,
+        parsed: Annotated[int | None, typer.Option(parser=longer)] = None,
         loud: bool = False,
     ):
         given = dict(locals())
@@ -88,7 +94,37 @@ def test_each_line_ends_as_with_typer_alone(line, tmp_path, monkeypatch):
         """The same command with plain values."""
 
     code, shown, *values = outcome(TyperCommand, line.split())
-    assert outcome(Plain, line.split()) == (code, shown.replace("Value error, ", ""), *values)
+    code_plain, shown_plain, *values_plain = outcome(Plain, line.split())
+    assert (code_plain, values_plain) == (code, values)
+    if code == 0:
+        assert shown_plain == shown
+    else:
+        assert shown_plain.startswith("rejoinder: error: ")
+        assert shown_plain.count("\n") == 1
+        assert not re.search("Value error|Input should|Usage", shown_plain)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("here -k 0", "-k 0: give a whole number from 1 to 9"),
+        ("here -k three", "-k three: give a whole number from 1 to 9"),
+        ("here --share 80", "--share 80: give a number from 0 to 1"),
+        ("here --least much", "--least much: give a number"),
+        ("here --omit three", "--omit three: give one of one, two"),
+        ("here --sizes 1 --sizes x", "--sizes '1, x': give a whole number"),
+        ("here --parsed x", "--parsed x: give another"),
+        ("here --unknown", "no such option: --unknown (`verb -h` shows all)"),
+        ("here -k", "option '-k' requires an argument (`verb -h` shows all)"),
+        ("", "missing argument 'place' (`verb -h` shows all)"),
+    ],
+)
+def test_a_refused_line_says_what_was_given_and_what_is_allowed(line, said):
+    class Plain(PlainValues, TyperCommand):
+        """The same command with plain values."""
+
+    code, shown, *_ = outcome(Plain, line.split())
+    assert (code, shown) == (2, f"rejoinder: error: {said}\n")
 
 
 @pytest.mark.skipif(

@@ -10,14 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder import cluster
-from rejoinder.cluster import (
-    NodeRequirements,
-    RayEngine,
-    check_address,
-    check_node,
-    collect_requirements,
-)
+from rejoinder.cluster import nodes
+from rejoinder.cluster.connection import check_address
+from rejoinder.cluster.engine import RayEngine
+from rejoinder.cluster.nodes import NodeRequirements, check_node, collect_requirements
 from rejoinder.corpora.pipeline.work_folder import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from tests.corpora.jobs import KINDS, alive, build, contents, wait_for
@@ -71,7 +67,7 @@ def test_what_a_node_lacks_is_said(tmp_path, monkeypatch):
     assert check_node(needs).startswith(f"does not share the folder {tmp_path}")
     elsewhere = NodeRequirements(needs.version, str(tmp_path / "gone"), (), ())
     assert "cannot enter the current folder" in check_node(elsewhere)
-    monkeypatch.setattr(cluster, "installed_version", lambda: "9.9")
+    monkeypatch.setattr(nodes, "installed_version", lambda: "9.9")
     assert (
         check_node(needs)
         == f"has rejoinder 9.9, and {needs.version} is needed; install that on all nodes"

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from rejoinder.cluster import train_on_ray
+from rejoinder.cluster.training import train_on_ray
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics

@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rejoinder import cluster
-from rejoinder.cluster import _Watch, check_nodes, collect_requirements
+from rejoinder.cluster import watch as watching
+from rejoinder.cluster.nodes import check_nodes, collect_requirements
+from rejoinder.cluster.watch import ClusterWatch
 from rejoinder.errors import InputError, RejoinderError
 
 HEAD = "10.0.0.1:6379"
@@ -24,9 +25,9 @@ def node(name, alive=True, cpus=4):
 def clock(monkeypatch):
     """The time, which a test sets; and the hosts to which connections were probed."""
     clock = SimpleNamespace(now=0.0, probed=[])
-    monkeypatch.setattr(cluster, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(cluster, "check_address", lambda _: None)
-    monkeypatch.setattr(cluster, "probe_connections", lambda hosts, **_: clock.probed.append(hosts))
+    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(watching, "check_address", lambda _: None)
+    monkeypatch.setattr(watching, "probe_connections", lambda hosts, **_: clock.probed.append(hosts))
     return clock
 
 
@@ -34,7 +35,7 @@ def watch(*nodes, own="1"):
     """A watch, and a list of nodes that a test changes."""
     listed = list(nodes)
     context = SimpleNamespace(get_node_id=lambda: own, gcs_address=HEAD)
-    return _Watch(SimpleNamespace(nodes=lambda: listed, get_runtime_context=lambda: context), None), listed
+    return ClusterWatch(SimpleNamespace(nodes=lambda: listed, get_runtime_context=lambda: context), None), listed
 
 
 def test_connections_to_lost_nodes_are_probed(clock):
@@ -67,12 +68,12 @@ def test_a_head_may_be_silent_for_a_while(clock, monkeypatch):
 
     seen, nodes = watch(node("1"))
     assert seen.count_cpus() == 4
-    monkeypatch.setattr(cluster, "check_address", silent)
+    monkeypatch.setattr(watching, "check_address", silent)
     nodes.clear()
     for clock.now in (11, 22, 33, 44):
         assert seen.count_cpus() == 4
     with monkeypatch.context() as patch:
-        patch.setattr(cluster, "check_address", lambda _: None)
+        patch.setattr(watching, "check_address", lambda _: None)
         clock.now, nodes[:] = 55, [node("1", cpus=3)]
         assert seen.count_cpus() == 3, "it is back"
     clock.now = 90

@@ -8,11 +8,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rejoinder.corpora.corpus import split_by_shares
 from rejoinder.corpora.splits import content_thread, split_of
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.sources import read_settings
+from rejoinder.corpora.readers.answers.questions import join_questions, split_questions
 from rejoinder.corpora.readers.answers.table import NO_REPLY
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.registry.faq import FAQ, FaqSettings, read_faq
@@ -97,6 +101,15 @@ def test_rows_without_an_answer_or_not_in_use_are_counted(read):
     assert reading.dropped == {NO_REPLY: 1, "inactive or unapproved entries": 1}
 
 
+@pytest.mark.parametrize(
+    "header", ["Q,A", "message,reply", "Prompt,Response", "msg,reply,Owner", "Our FAQ,\nQuestion,Answer", "sep=,\nQuestion,Answer", "Sample questions,Suggested reply,Owner"]
+)
+def test_headers_that_people_write(read, header):
+    names = header.splitlines()[-1]
+    row = ",".join(["Card?", CARD, *[""] * (names.count(",") - 1)])
+    assert [(*example.context, example.response) for example in read(f"{header}\n{row}\n", "faq.csv")] == [("Card?", CARD)]
+
+
 @pytest.mark.parametrize("name", ["faq.csv", "faq.tsv"])
 def test_tables_of_replies_are_read_alike(read, name):
     text = f'name,text,questions\nCards,{CARD},"Card?\nWhere is my card?"\nPIN,Ask us.,\nNone,,Why?\n'
@@ -106,12 +119,61 @@ def test_tables_of_replies_are_read_alike(read, name):
     assert reading.dropped == {"replies without a question": 1, NO_REPLY: 1}
 
 
+@pytest.mark.parametrize(
+    ("cell", "questions"),
+    [
+        ("Card?\nWhere is my card?", ["Card?", "Where is my card?"]),
+        ("Card?|Where is my card? | ", ["Card?", "Where is my card?"]),
+        ("Card? | no\nyes", ["Card? | no", "yes"]),
+        ('["Card?", "\\ud83d\\ude00 | card"]', ["Card?", "\U0001f600 | card"]),
+        ("['Card?', \"Where's my card?\"]", ["Card?", "Where's my card?"]),
+        ("[1]", ["[1]"]),
+        ("[my card", ["[my card"]),
+    ],
+)
+def test_a_cell_holds_several_questions(read, cell, questions):
+    quoted = cell.replace('"', '""')
+    examples = read(f'questions,answer\n"{quoted}",{CARD}\n', "faq.csv")
+    assert [example.context for example in examples] == [(question,) for question in questions]
+
+
+def test_lines_of_a_cell_that_all_ask_are_questions(tmp_path):
+    cell = '"Card?\nWhere is it?"'
+    for name, count, choice in (
+        ("question", 2, Choice()),
+        ("Fragen", 2, Choice(columns={"text": "text", "questions": "Fragen"})),
+    ):
+        path = tmp_path / "a.csv"
+        path.write_text(f"text,{name}\n{CARD},{cell}\n", encoding="utf-8")
+        (reply,) = read_candidates(path, choice=choice)
+        assert len(reply.examples) == count
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_slip_in_the_name_of_a_column_is_noted(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    record = {"text": CARD, "titel": "Card", "exampels": "Where is my card?", "team": "a"}
+    table = f"{','.join(record)}\n{','.join(record.values())}\n"
+    path.write_text(table if suffix == "csv" else lines(record), encoding="utf-8")
+    reading = Reading()
+    assert len(list(read_candidates(path, reading=reading))) == 1
+    assert [note.partition(": ")[2] for note in reading.notes[1:]] == [
+        "titel is a field of the replies; if it is their title, name the column title",
+        "exampels is a field of the replies; if it is their questions, name the column examples",
+    ]
+
+
+@given(st.lists(st.text().map(lambda text: " ".join(text.split())).filter(bool), min_size=1))
+def test_questions_that_were_written_to_a_cell_are_read_from_it(questions):
+    assert [text for text in split_questions(join_questions(questions)) if text] == questions
+
+
 def test_a_first_row_that_may_be_a_header_is_noted(read):
     reading = Reading()
     examples = read(f"Frage;Antwort\nCard?;{CARD}\n", "de.csv", reading)
     assert len(examples) == 2
     assert any("de.csv:1: an example, not a header: Frage, Antwort; if these are" in note for note in reading.notes)
-    for header in ("msg,reply", "Message;Out", "userUtterance;answer", "question_id,msg"):
+    for header in ("Message;Out", "userUtterance;answer", "question_id,msg"):
         reading = Reading()
         read(f"{header}\nhi,hello\n".replace(";", ","), "odd.csv", reading)
         assert any("odd.csv:1: an example, not a header:" in note for note in reading.notes)

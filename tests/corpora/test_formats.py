@@ -263,7 +263,7 @@ def test_what_the_csv_module_writes_is_read(tmp_path_factory, rows):
 
 
 @pytest.mark.parametrize(("line", "reason"), [
-    ("a,b,c", r"3 columns instead of 2; put texts that contain the delimiter in double quotes"),
+    ("a,b,c", r"3 columns instead of 2 \(context, response\); put texts that contain the delimiter in double quotes"),
     ("a", "1 columns instead of 2"),
     ("a, ", "the response is blank"),
     (",b", "the context is blank"),
@@ -278,7 +278,7 @@ def test_a_bad_row_stops_with_its_place_or_is_skipped(read_rows, line, reason):
 
 
 def test_a_bad_row_of_a_table_with_semicolons_is_not_explained_by_commas(read_rows):
-    fault = r"faq\.csv:2: 3 columns instead of 2; put texts that contain the delimiter in double quotes"
+    fault = r"faq\.csv:2: 3 columns instead of 2 \(context, response\); put texts that contain the delimiter in double quotes"
     with pytest.raises(InputError, match=fault):
         read_rows("Where is it?;On its way.\nHow, or when?;Soon; today.\nWhy?;It rained.\n")
 

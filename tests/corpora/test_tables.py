@@ -139,6 +139,26 @@ def test_an_old_workbook_is_one_line(tmp_path):
         look(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.pdf", b"%PDF-1.7\n%\xe2\xe3\n1 0 obj", "is a PDF; save what it was made of, or its text, as .html or .txt"),
+        ("a.rtf", b"{\\rtf1\\ansi Q: Where?}", "is rich text"),
+        ("a.docx", "word/document.xml", "is a Word document; save it as a web page"),
+        ("a.ods", "content.xml", "is an OpenDocument file; save a sheet as .xlsx or .csv"),
+    ],
+)
+def test_documents_of_office_programs_say_what_to_save(tmp_path, name, content, message):
+    path = tmp_path / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr(content, "<x/>")
+    with pytest.raises(InputError, match=message):
+        look(path)
+
+
 def test_fields_that_are_lost_where_replies_of_one_text_are_joined_are_named(tmp_path):
     rows = [
         {"id": 1, "text": "We open at nine.", "team": "a", "examples": ["When are you open?"]},

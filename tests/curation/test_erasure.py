@@ -1,6 +1,5 @@
 """Deleting feedback, and the bytes of what it said in every file."""
 
-import functools
 import random
 import time
 
@@ -176,8 +175,6 @@ def test_a_log_that_is_moved_away_leaves_nothing_to_come_back(tmp_path):
 @pytest.mark.folder
 def test_a_reader_that_keeps_the_bytes_is_named(index, monkeypatch):
     monkeypatch.setattr(log_file, "TIMEOUT", 0.1)
-    hasty = functools.partialmethod(log_file.LogFile.truncate_wal, wait=0.1)
-    monkeypatch.setattr(log_file.LogFile, "truncate_wal", hasty)
     reader = log_of(index)
     with reader.database.reading() as connection:
         connection.execute("SELECT count(*) FROM entry").fetchone()

@@ -9,7 +9,8 @@ import pytest
 from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.curation.examples import MOST_EXAMPLES, most_different
 from rejoinder.curation.learning import LEAST_THREADS, forget, has_fallen, learn, learn_chosen
-from rejoinder.curation.matching import Match, ReplyMatcher, match
+from rejoinder.corpora.sent_replies import ReplyMatcher
+from rejoinder.curation.matching import Match, match
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
@@ -303,3 +304,37 @@ def test_a_large_index_learns_choices_beside_its_replies_and_is_fitted_again_by_
     learn_chosen(index, log_of(index))
     assert forget(index, log_of(index)) == 3
     assert not any(reply.learned for _, reply in [*index, *index.candidates(deleted=True)])
+
+
+OPPOSITES = [
+    ("We ship to Canada.", "We do not ship to Canada, sorry."),
+    ("Your order has been shipped.", "Your order has not been shipped."),
+    ("You can pay by card.", "You cannot pay by card."),
+    ("You can pay by card.", "You can't pay by card."),
+    ("Your account is active.", "Your account is inactive."),
+    ("Yes, this model works with it.", "No, this model works with it."),
+    ("Thank you!", "No thank you!"),
+    ("Wir liefern auch in die Schweiz.", "Wir liefern nicht in die Schweiz."),
+    ("Refunds take 5 days after we get it.", "Refunds take 15 days after we get it."),
+    ("We open at 9 on every day.", "We open at 10 on every day."),
+    ("We are closed on Monday this week.", "We are closed on Sunday this week."),
+]
+
+
+@pytest.mark.parametrize(("reply", "message"), OPPOSITES)
+def test_what_denies_or_has_another_number_is_another_reply(reply, message):
+    assert ReplyMatcher([(0, Candidate(reply))]).find(message) is None
+    assert ReplyMatcher([(0, Candidate(message))]).find(reply) is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        ("Refunds take 5 days.", "Hi Tom, refunds take five days. Best, Kim"),
+        ("Your order has been shipped.", "Hi Ben, your order 4711 has been shiped."),
+        ("We do not ship to Canada.", "Hi Ann, we do not ship to Canada. Bye"),
+        ("Your order {order} ships on {date}.", "Your order 4711 ships on Monday."),
+    ],
+)
+def test_what_is_around_a_reply_does_not_matter(reply, message):
+    assert ReplyMatcher([(0, Candidate(reply))]).find(message) == 0

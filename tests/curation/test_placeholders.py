@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rejoinder.curation.forms import mask, tokens_of
 from rejoinder.curation.frames import Frames
 from rejoinder.curation.placeholders import with_placeholders
-from rejoinder.retrieval.encoding.templates import PLACEHOLDER
+from rejoinder.text.placeholders import PLACEHOLDER
 
 TEXTS = st.text("aA1.,:;!? #-@<>{}/€$\n", max_size=60) | st.text(max_size=60)
 
@@ -69,12 +69,21 @@ def test_redacted_parts_are_placeholders_by_themselves():
 
 def test_frames_are_what_begins_or_ends_different_messages():
     words = "Sending returning paying calling asking lending buying cutting folding walking".split()  # noqa: SIM905
-    said = [f"{word} costs nothing if you {word} a {word}." for word in words]
+    said = [f"{word.title()} costs nothing if you {word} a {word}." for word in words]
     texts = [f"Hi there! {text} Best, Tom" for text in said] + said
     frames = Frames(texts)
     assert [frames.remove(text) for text in texts] == said + said
     assert frames.remove("Hi there!") == "Hi there!"
     assert frames.remove("Hi there! Best, Tom") in ("Hi there!", "Best, Tom", "Hi there! Best, Tom")
+
+
+def test_what_is_left_behind_a_greeting_begins_with_a_capital_as_the_message_does():
+    words = "Sending returning paying calling asking lending buying cutting folding walking".split()  # noqa: SIM905
+    texts = [f"Hi there, {word.lower()} costs nothing if you {word} a {word}." for word in words]
+    frames = Frames(texts)
+    assert frames.remove("Hi there, sending is free.") == "Sending is free."
+    assert frames.remove("hi there, sending is free.") == "sending is free."
+    assert frames.remove("Hi there, iPhones are sold out.") == "iPhones are sold out."
 
 
 def test_what_always_comes_before_the_same_is_no_frame():

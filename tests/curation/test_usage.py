@@ -149,6 +149,8 @@ def test_the_report_is_whole_and_nothing_in_it_is_a_tag(tmp_path):
     assert {"svg", "rect", "style"} <= set(page.tags)
     assert "<script" not in document.markdown()
     assert "<img" not in document.markdown()
+    assert "<img" in document.plain()
+    assert "&lt;" not in document.plain(), "a terminal shows texts as they are"
     tables = [line for line in document.markdown().splitlines() if line.startswith("| ")]
     assert {line.replace("\\|", "").count("|") for line in tables} == {3, 5, 7}
     assert len(document.markdown().split("\n# ")) == 1

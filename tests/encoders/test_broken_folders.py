@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from rejoinder.encoders import onnx as onnx_module
+from rejoinder.encoders.onnx import encoder as onnx_encoder
 from rejoinder.encoders.bundled import weights
-from rejoinder.encoders.onnx import OnnxEncoder
+from rejoinder.encoders.onnx.encoder import OnnxEncoder
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
@@ -274,7 +274,7 @@ def test_a_broken_onnx_folder_is_one_clear_line(tmp_path, name, monkeypatch):
     pytest.importorskip("onnxruntime")
     folder = shutil.copytree(weights("convert-small").folder, tmp_path / "model")
     if name.startswith("weights"):
-        monkeypatch.setattr(onnx_module, "locate", lambda _: folder)
+        monkeypatch.setattr(onnx_encoder, "locate", lambda _: folder)
     ONNX_DAMAGES[name](folder)
     with pytest.raises(InputError) as refused:
         OnnxEncoder(folder).encode_responses(["Hello!"])

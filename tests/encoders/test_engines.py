@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from rejoinder.encoders import onnx
+from rejoinder.encoders.onnx.encoder import OnnxEncoder
+from rejoinder.encoders.onnx.folder import MANIFEST
 from rejoinder.encoders.folders import find
 from rejoinder.encoders.open import load, open_encoder
 from rejoinder.encoders.torch import Encoder
@@ -25,16 +26,16 @@ def folders(tmp_path_factory):
     made = tmp_path_factory.mktemp("engines")
     bundled = find("convert-small")
     shutil.copytree(bundled, made / "both")
-    shutil.copytree(bundled, made / "weights", ignore=shutil.ignore_patterns("*.onnx", onnx.MANIFEST))
+    shutil.copytree(bundled, made / "weights", ignore=shutil.ignore_patterns("*.onnx", MANIFEST))
     shutil.copytree(bundled, made / "programs", ignore=shutil.ignore_patterns("config.json"))
-    manifest = json.loads((made / "programs" / onnx.MANIFEST).read_text())
+    manifest = json.loads((made / "programs" / MANIFEST).read_text())
     del manifest["files"]["config.json"]
-    (made / "programs" / onnx.MANIFEST).write_text(json.dumps(signed(manifest)))
+    (made / "programs" / MANIFEST).write_text(json.dumps(signed(manifest)))
     return made
 
 
 def opened(name, **options):
-    return {Encoder: "torch", onnx.OnnxEncoder: "onnx"}[type(open_encoder(name, **options))]
+    return {Encoder: "torch", OnnxEncoder: "onnx"}[type(open_encoder(name, **options))]
 
 
 @pytest.mark.parametrize("missing", [None, "onnxruntime", "torch"])
@@ -68,7 +69,7 @@ def test_an_engine_without_its_library_is_not_replaced(monkeypatch):
         load("convert-small", engine="torch")
 
 
-@pytest.mark.parametrize(("engine", "kind"), [("auto", onnx.OnnxEncoder), ("onnx", onnx.OnnxEncoder), ("torch", Encoder)])
+@pytest.mark.parametrize(("engine", "kind"), [("auto", OnnxEncoder), ("onnx", OnnxEncoder), ("torch", Encoder)])
 def test_a_server_computes_with_the_engine_that_is_named(tmp_path, engine, kind):
     Index.build(load("convert-small", light=True), ["Hello!", "Bye."], tmp_path / "index")
     assert type(open_answers(Sources(index=tmp_path / "index", engine=engine)).encoder) is kind

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders.onnx import OnnxEncoder, open_folder, open_program
+from rejoinder.encoders.onnx.encoder import OnnxEncoder, open_folder
+from rejoinder.encoders.onnx.program import open_program
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError

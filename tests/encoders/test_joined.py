@@ -11,7 +11,7 @@ from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.export.onnx import export_onnx
 from rejoinder.encoders.joined import JoinedEncoder
-from rejoinder.encoders.onnx import OnnxEncoder, open_folder
+from rejoinder.encoders.onnx.encoder import OnnxEncoder, open_folder
 from rejoinder.encoders.open import load
 from rejoinder.errors import InputError
 from rejoinder.training.initialisation import resolve_init

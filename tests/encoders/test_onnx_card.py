@@ -12,7 +12,7 @@ import pytest
 
 from rejoinder.encoders import bundled
 from rejoinder.encoders.export.onnx_card import onnx_card
-from rejoinder.encoders.onnx import OnnxEncoder
+from rejoinder.encoders.onnx.encoder import OnnxEncoder
 from rejoinder.text.tokenizer import encode_messages
 
 ort = pytest.importorskip("onnxruntime")

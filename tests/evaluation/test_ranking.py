@@ -324,7 +324,7 @@ def test_a_search_is_measured_by_where_the_right_reply_comes():
         "message 1": [("reply 0", 0.9), ("Reply 1!", 0.8), ("reply 2", 0.8), ("reply 1", 0.7)],
         "message 2": [("reply 0", 0.9)],
     }
-    replies = [*(f"reply {i}" for i in range(3)), "Reply 1!", *map(str, range(196))]
+    replies = [*(f"reply {i}" for i in range(3)), "Reply 1!", *(f"another {i}" for i in range(196))]
     asked, seen = [], []
 
     def search(contexts):
@@ -357,6 +357,16 @@ def test_a_search_is_measured_by_where_the_right_reply_comes():
         InputError, match="none of the responses of 5 examples is among the index's 1 replies"
     ):
         evaluate_search(search, ["x"], examples)
+
+
+def test_the_reply_that_was_sent_is_recognised_within_an_agents_words():
+    replies = ["You can pay by card or PayPal.", "We open at nine, {{name}}, on every day."]
+    sent = ["Hi Tom, you can pay by card or PayPal. Kim", "We open at nine, Anna Maria, on every day.", "Neither."]
+    examples = [Example((f"message {i}",), text) for i, text in enumerate(sent)]
+    result = evaluate_search(lambda asked: [[(text, 0.5 - i) for i, text in enumerate(replies)]] * len(asked), replies, examples)
+    assert (result.ranks.tolist(), result.dropped) == ([1, 2], 1)
+    task = ranking_task(examples, pool=iter(replies), are_sent=True)
+    assert (task.labels.tolist(), task.dropped) == ([0, 1], 1)
 
 
 def test_a_search_is_measured_where_all_examples_have_the_same_right_reply():

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.forms.examples import write_examples
@@ -139,7 +138,7 @@ def test_replies_are_found_by_what_is_left_of_them_without_case_spaces_and_punct
         "का",
         "Bye \U0001f44b",
     ]
-    task = ranking_task([Example((text,), text) for text in said], pool=replies, key=text_key)
+    task = ranking_task([Example((text,), text) for text in said], pool=replies, are_sent=True)
     assert task.candidates[0] == [*replies[:2], *replies[3:]]
     assert task.labels.tolist() == [0, 0, 1, 3, 2]
     assert (len(task), task.dropped, task.shared) == (5, 1, True)

@@ -17,7 +17,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import signed
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts
-from rejoinder.intents.evaluation import evaluate
+from rejoinder.intents.evaluation.accuracy import evaluate
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded, Logistic
 from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, refused_words, scores
@@ -280,6 +280,17 @@ def test_texts_out_of_scope_alone_choose_if_no_intent_has_two_texts(is_backgroun
     refused = [each.out_of_scope for each in found.predict((texts.with_background() if is_background else texts).oos_texts)]
     assert np.mean(refused) == pytest.approx(0.9, abs=0.02)
     assert not any(each.out_of_scope for each in found.predict(texts.train.texts))
+
+
+@pytest.mark.parametrize("each", [2, 6])
+def test_no_threshold_refuses_most_of_the_training_texts(each):
+    """Labels at random: no held-out text is right, so refusing all would be the best threshold."""
+    texts = toy_data(each).texts
+    labels = tuple((f"intent {number % (len(texts) // 2)}",) for number in range(len(texts)))
+    data = IntentData(texts, labels)
+    found = train_classifier(WordVectors(256), TrainingTexts(data, None, outside_texts(4)))
+    assert (found.rejection.score, found.trained["rejection_texts"]) == ("distance", 0)
+    assert np.mean([each.out_of_scope for each in found.predict(texts)]) <= 0.05
 
 
 def test_a_share_needs_texts_that_can_be_held_out():

@@ -135,7 +135,7 @@ def test_wrong_files_are_named_with_place_and_reason(tmp_path):
         ("a.jsonl", '["x", "y"]\n', r"a.jsonl:1: "),
         ("a.json", "[]", "one object a line is .jsonl"),
         ("a.json", '{"train": [["x"]]}', r"item 0: \[text, label\] is read"),
-        ("a.txt", "x", "intents are read from .csv, .jsonl"),
+        ("a.txt", "x", "intents are read from .csv, .tsv, .jsonl"),
     ):
         (tmp_path / name).write_text(content)
         with pytest.raises(InputError, match=said):
@@ -248,14 +248,39 @@ def test_texts_without_an_intent_are_out_of_scope_or_noted(tmp_path):
         read_training(path)
 
 
+GREETINGS = {"greet": ["hello there", "hi"], "leave": ["good bye"]}
+BOTS = {
+    "intents.json": json.dumps({"intents": [
+        {"tag": tag, "patterns": texts, "responses": ["x"]} for tag, texts in GREETINGS.items()]}),
+    "lists.json": json.dumps(GREETINGS),
+    "nlu.yml": "version: '3.1'\nnlu:\n" + "".join(
+        f"- intent: {tag}\n  examples: |\n" + "".join(f"    - {text}\n" for text in texts) for tag, texts in GREETINGS.items()),
+    "nlu.md": "".join(f"## intent:{tag}\n" + "".join(f"- {text}\n" for text in texts) for tag, texts in GREETINGS.items()),
+    "texts.tsv": "utterance\tintent\n" + "".join(f"{text}\t{tag}\n" for tag, texts in GREETINGS.items() for text in texts),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOTS)
+def test_intents_of_bots_and_lists_by_intent(tmp_path, name):
+    (tmp_path / name).write_text(BOTS[name])
+    read = read_intents(tmp_path / name)
+    assert (read.texts, read.labels) == (("hello there", "hi", "good bye"), (("greet",), ("greet",), ("leave",)))
+    assert read_training(tmp_path / name).train == read
+
+
+def test_yaml_without_examples_of_intents_is_named(tmp_path):
+    (tmp_path / "a.yml").write_text("greet:\n- hello\n")
+    with pytest.raises(InputError, match=r"a.yml holds no examples of intents; Rasa's NLU data are read"):
+        read_intents(tmp_path / "a.yml")
+
+
 def test_an_object_of_something_else_is_named(tmp_path):
-    known = r'JSON of LUIS, CLU, wit.ai, Watson, Alexa and Rasa is read, and \{"train": \[\[text, label\], ...\], ...\}'
+    known = r'JSON of LUIS, CLU, wit.ai, Watson, Alexa, Rasa and intents.json is read, and \{"train": \[\[text, label\], ...\], ...\}'
     for content, said in (
-        ({"train": {"a": 1}}, f"a.json: {known}; one object a line is .jsonl"),
+        ({"train": {"a": 1}}, f"a.json: {known} or .*; one object a line is .jsonl"),
         ([{"a": 1}], f"a.json: {known}"),
         ({"rows": [["a", "b"]]}, f"a.json: {known}"),
         (LEX_BOT, f"a.json looks like an Amazon Lex bot, whose intents are not read; {known}"),
-        ({"intents": [{"tag": "a", "patterns": ["b"], "responses": ["c"]}]}, f"like intents.json, whose .*; {known}"),
         ({"test": [["a", "b"]]}, "a.json has no part train; it holds test"),
     ):
         (tmp_path / "a.json").write_text(json.dumps(content))

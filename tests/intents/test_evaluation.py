@@ -14,8 +14,11 @@ from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents import fitting
 from rejoinder.intents.classifier import IntentClassifier, encode_data, train_classifier
-from rejoinder.intents.data import IntentData, TrainingTexts, draw, shuffled_ranks, text_groups
-from rejoinder.intents.evaluation import count_trainings, crossed_interval, evaluate, few_shot, suspect_labels
+from rejoinder.intents.data import IntentData, TrainingTexts
+from rejoinder.intents.sampling import draw, shuffled_ranks, text_groups
+from rejoinder.intents.evaluation.accuracy import evaluate
+from rejoinder.intents.evaluation.few_shot import count_trainings, crossed_interval, few_shot
+from rejoinder.intents.evaluation.suspects import suspect_labels
 from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of, oos_folds_of, repeated
 from rejoinder.intents.heads import Centroids, Encoded, FeedForward, Logistic, head_from
 from rejoinder.intents.refusal import Rejection

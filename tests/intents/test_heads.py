@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.intents.data import shuffled_ranks
+from rejoinder.intents.sampling import shuffled_ranks
 from rejoinder.intents.fitting import fit, split_validation
 from rejoinder.intents.heads import Encoded, FeedForward, Logistic, accuracy, parse_settings
 

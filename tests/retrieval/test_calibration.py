@@ -1,6 +1,7 @@
 """How probably the best reply is right: the fit beside scikit-learn's, silence, and calibrations of something else."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,19 @@ def test_where_scores_tell_right_from_wrong_probabilities_are_near_0_and_1(index
     assert fit.probabilities[fit.right].min() > 0.7 > 0.3 > fit.probabilities[~fit.right].max()
     fit.calibration.save(index.store)
     assert read_calibration(Index.open(index.store)) == fit.calibration
+
+
+def test_a_reply_with_a_greeting_and_a_name_around_it_is_the_one_that_was_sent(tmp_path, encoder):
+    replies = [f"You will find all about it on page {i}." for i in range(30)]
+    index = Index.build(encoder, replies, tmp_path / "index")
+    plain = calibrate(index, conversations(replies))
+    signed = [
+        replace(each, response=f"Hi Tom, {each.response}, Kim") if each.thread else each
+        for each in conversations(replies)
+    ]
+    fit = calibrate(index, signed)
+    assert (fit.right.tolist(), fit.absent) == (plain.right.tolist(), plain.absent)
+    assert fit.calibration == plain.calibration
 
 
 def test_a_calibration_waits_for_a_change_which_would_sweep_it_away(calibrated, monkeypatch):

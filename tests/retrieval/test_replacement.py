@@ -24,3 +24,13 @@ def test_new_replies_without_an_id_are_noted():
     assert len(plan.added) == 2
     [note] = plan.notes()
     assert note.startswith("1 of the new replies have no id")
+
+
+def test_an_id_of_several_replies_is_replaced_in_their_order():
+    old = [(0, Candidate("a", {"id": "x"}, learned=(("hm",),))), (1, Candidate("b", {"id": "x"})), (2, Candidate("c"))]
+    one = plan_replacement(old, [Candidate("A", {"id": "x"})])
+    assert one.changes == {0: Candidate("A", {"id": "x"}, learned=(("hm",),))}
+    assert (list(one.deleted), list(one.added)) == ([1], [])
+    three = plan_replacement(old, [Candidate(text, {"id": "x"}) for text in ("a", "B", "C")])
+    assert (three.changes, list(three.added), three.unchanged) == (
+        {1: Candidate("B", {"id": "x"})}, [Candidate("C", {"id": "x"})], 1)  # fmt: skip

@@ -48,6 +48,13 @@ def test_what_is_wrong_names_the_file_as_it_was_sent():
     assert "/tmp" not in str(raised.value)
 
 
+def test_whoever_sends_a_file_is_told_of_no_settings():
+    with pytest.raises(InputError) as caught:
+        read("canned.csv", "Thema,Inhalt\na,Hello\n")
+    assert "--set" not in str(caught.value)
+    assert "rename the columns of the replies and their questions to answer and question" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

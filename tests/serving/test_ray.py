@@ -2,6 +2,7 @@
 
 import socket
 import sys
+import time
 
 import httpx2
 import pytest
@@ -65,6 +66,7 @@ def client(place, monkeypatch):
 def test_a_change_by_one_replica_is_found_by_both(client):
     added = client.post("/v1/candidates", json={"candidates": ["We open at nine."]})
     assert (added.status_code, added.json()) == (201, {"positions": [20]})
+    time.sleep(1)  # within which a change is seen by all who search a database
     for _ in range(20):  # Ray sends them to both
         found = client.post("/v1/replies", json={"messages": ["We open at nine."], "k": 1}).json()
         assert found["replies"][0]["text"] == "We open at nine."

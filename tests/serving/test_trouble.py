@@ -56,7 +56,7 @@ def alter(index):
 @pytest.mark.folder
 @pytest.mark.parametrize("harm", [remove, rename, cut, alter])
 def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
+    monkeypatch.setattr("rejoinder.serving.worker.condition.RETRY", 0.0)
     server = client()
     assert server.get("/ready").json() == {"status": "ready"}
     harm(sources.index)
@@ -104,7 +104,7 @@ def test_of_a_folder_that_is_gone_it_is_said_during_a_change_too(sources, harm):
 @pytest.mark.parametrize("given", ["replies", "./replies", "{}/replies", "link", "{}/link"])
 def test_no_error_has_the_path_of_the_index_or_other_words_in_its_place(tmp_path, monkeypatch, given):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
+    monkeypatch.setattr("rejoinder.serving.worker.condition.RETRY", 0.0)
     folder = tmp_path / "replies"
     encoder = HashEncoder()
     Index.build(encoder, TEXTS, folder)
@@ -136,7 +136,7 @@ def test_no_error_has_the_path_of_the_index_or_other_words_in_its_place(tmp_path
 
 @pytest.mark.folder  # milvus-lite cannot keep two editions at one path open
 def test_a_server_is_ready_where_the_index_waits_for_a_reload(client, sources, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
+    monkeypatch.setattr("rejoinder.serving.worker.condition.RETRY", 0.0)
     server = client()
     Index.build(HashEncoder("another"), ["other"], sources.index, overwrite=True)
     assert server.get("/ready").status_code == 200
@@ -292,8 +292,8 @@ def test_a_store_that_hangs_holds_up_neither_probes_nor_metrics(answers, monkeyp
     async def run():
         async with running(answers) as (client, _):
             told = [(await client.get("/ready")).json()]
-            monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
-            monkeypatch.setattr(answers, "_condition_until", 0.0)
+            monkeypatch.setattr("rejoinder.serving.worker.condition.RETRY", 0.0)
+            monkeypatch.setattr(answers._condition, "_until", 0.0)
             monkeypatch.setattr(answers.index.store, "check", lambda: goes_on.wait(60))
             for _ in range(3):
                 ready = await client.get("/ready")
@@ -334,12 +334,12 @@ def test_a_store_that_hangs_while_a_change_is_loaded_holds_up_searches_once(answ
 
 def test_a_server_whose_process_is_started_again_is_not_ready(answers, monkeypatch):
     monkeypatch.setattr(latest, "MOMENT", 0.05)
-    monkeypatch.setattr("rejoinder.serving.worker.answers.RETRY", 0.0)
+    monkeypatch.setattr("rejoinder.serving.worker.condition.RETRY", 0.0)
     goes_on = threading.Event()
 
     async def run():
         async with running(answers) as (client, api):
-            monkeypatch.setattr(answers, "_condition_until", 0.0)
+            monkeypatch.setattr(answers._condition, "_until", 0.0)
             monkeypatch.setattr(answers.index.store, "check", lambda: goes_on.wait(60))
             api._worker.is_starting = True
             told = await client.get("/ready")

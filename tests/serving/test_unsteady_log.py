@@ -131,7 +131,7 @@ def test_what_a_harmed_log_refuses_is_not_there(server, answers, sources, harm, 
         else:
             assert (name, harm in (remove, move)) == ("undo", True), answer.text
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rejoinder.serving.worker.answers.RETRY", -1.0)
+            patch.setattr("rejoinder.serving.worker.condition.RETRY", -1.0)
             ready = server.get("/ready")
         assert ready.status_code == (503 if answer.status_code == 503 else 200)
     else:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.training.data.batches import (
-    ChangedHistories,
     EpochOrder,
     MixedOrder,
     Portion,
@@ -19,6 +18,7 @@ from rejoinder.training.data.batches import (
     prefetched,
     split_batch,
 )
+from rejoinder.training.data.histories import ChangedHistories
 from rejoinder.training.negatives import with_negatives
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe.settings import History

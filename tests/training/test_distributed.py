@@ -24,7 +24,7 @@ from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
-from rejoinder.training.run import RunFolder
+from rejoinder.training.run.folder import RunFolder
 from tests.corpora.jobs import wait_for
 from tests.training import together
 from tests.training.test_loop import interrupt_at, losses, same_weights

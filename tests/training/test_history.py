@@ -18,7 +18,7 @@ from rejoinder.training.loop import train
 from rejoinder.training.recipe.losses import ContextMask, InBatchLoss, SummedLoss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import Miner
-from rejoinder.training.recipe.optimization import HardNegatives
+from rejoinder.training.recipe.stages import HardNegatives
 from rejoinder.training.recipe_files import parse_recipe
 from rejoinder.training.data.tokens import Encode, build_store, join_stores, open_store
 from tests.training.test_batches import histories, store

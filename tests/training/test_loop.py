@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 import rejoinder
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.training import loop
-from rejoinder.training import run as runs
+from rejoinder.training.run import state as run_state
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import Validator, read_metrics
@@ -289,7 +289,7 @@ def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkey
         return {"recall@1": recall, "mrr": mrr, "loss": 1.0}
 
     monkeypatch.setattr(Validator, "__call__", given)
-    monkeypatch.setattr(runs, "FEW", few)
+    monkeypatch.setattr(run_state, "FEW", few)
     validation = {"every_steps": 5, "examples": 50, "candidates": 20}
     summary = train(recipe(data, validation=validation), tmp_path)
     assert (summary.best_step, summary.validation["examples"]) == (step, 50)

@@ -14,7 +14,8 @@ from rejoinder.training.display import Progress, TerminalDisplay
 from rejoinder.training.recipe.losses import Loss
 from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, drawn, read_metrics, run_cost
 from rejoinder.training.recipe.settings import Validation
-from rejoinder.training.run import RunFolder, RunState
+from rejoinder.training.run.folder import RunFolder
+from rejoinder.training.run.state import RunState
 
 PAIRS, TOKENS = 2, 12
 PROGRESS = Progress("warm", 0.25, 1234, 2.5, 0.125, 7600.4, 185.0)

@@ -19,7 +19,7 @@ from rejoinder.training.data.batches import WHOLE, MixedOrder, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.negatives import GivenNegatives, Miner, Tables
-from rejoinder.training.recipe.optimization import HardNegatives
+from rejoinder.training.recipe.stages import HardNegatives
 from rejoinder.training.prepare import prepare
 from tests.training.test_batches import store
 from tests.training.test_loop import At, Clock, CrashError, crash, losses, same_weights

@@ -19,23 +19,24 @@ from rejoinder.training.distributed import (
     loss_scaler,
     tuned,
 )
+from rejoinder.training.recipe.budgets import Budget, stage_budget
 from rejoinder.training.recipe.losses import annealed_scale
 from rejoinder.training.recipe.optimization import (
-    Adadelta,
-    Budget,
-    Constant,
-    Cosine,
-    InverseSqrt,
-    Stage,
-    Step,
     build_optimizer,
     clip_gradients,
     learning_rate,
     prepare_stage,
     set_learning_rate,
-    stage_budget,
 )
 from rejoinder.training.recipe.settings import Scale
+from rejoinder.training.recipe.stages import (
+    Adadelta,
+    Constant,
+    Cosine,
+    InverseSqrt,
+    Stage,
+    Step,
+)
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 ROWS = 30

@@ -14,12 +14,14 @@ from rejoinder.encoders.open import is_library
 from rejoinder.encoders.families import FAMILIES
 from rejoinder.errors import InputError
 from rejoinder.settings import field_texts
-from rejoinder.training.recipe import optimization
 from rejoinder.training.recipe import settings as recipe_module
+from rejoinder.training.recipe import stages as stages_module
 from rejoinder.lab.ablation_plan import load_plan
 from rejoinder.lab.plan import load_table
 from rejoinder.training.loop import train
-from rejoinder.training.recipe.optimization import Cosine, learning_rate, stage_budget
+from rejoinder.training.recipe.budgets import stage_budget
+from rejoinder.training.recipe.optimization import learning_rate
+from rejoinder.training.recipe.stages import Cosine
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,
@@ -378,7 +380,7 @@ def test_every_setting_of_a_recipe_has_a_line_of_documentation():
     """A kind, and a table that is a section with its own docstring, needs none."""
     unsaid = [
         f"{section.__name__}.{field.name}"
-        for module in (recipe_module, optimization)
+        for module in (recipe_module, stages_module)
         for section in vars(module).values()
         if dataclasses.is_dataclass(section) and section.__module__ == module.__name__
         for field in dataclasses.fields(section)
@@ -390,7 +392,7 @@ def test_every_setting_of_a_recipe_has_a_line_of_documentation():
 
 def test_recipes_have_no_more_settings_than_are_known():
     counts = {}
-    for module in (recipe_module, optimization):
+    for module in (recipe_module, stages_module):
         for section in vars(module).values():
             if dataclasses.is_dataclass(section) and section.__module__ == module.__name__:
                 counts[section.__name__] = len(dataclasses.fields(section))

@@ -11,17 +11,14 @@ from safetensors import SafetensorError
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
-from rejoinder.training import run as runs
 from rejoinder.training.recipe.optimization import build_optimizer, prepare_stage
-from rejoinder.training.recipe_files import load_recipe, save_recipe
-from rejoinder.training.run import (
-    RunState,
-    find_recipe,
-    load_checkpoint,
-    open_run,
-    resolve_recipe,
-    save_checkpoint,
-)
+from rejoinder.settings import find_recipe
+from rejoinder.training.recipe_files import load_recipe, resolve_recipe, save_recipe
+from rejoinder.training.run import checkpoint as checkpoints
+from rejoinder.training.run import folder as folders
+from rejoinder.training.run.checkpoint import load_checkpoint, save_checkpoint
+from rejoinder.training.run.folder import open_run
+from rejoinder.training.run.state import RunState
 from tests.encoders.small import small_model
 from tests.training.tiny import MODEL, recipe, stage
 
@@ -71,11 +68,11 @@ def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path, monkeypatch
                 refused.append(str(error))
 
         def late(wanted, path):
-            monkeypatch.setattr(runs, "save_recipe", save_recipe)
+            monkeypatch.setattr(folders, "save_recipe", save_recipe)
             begin("the other one")
             save_recipe(wanted, path)
 
-        monkeypatch.setattr(runs, "save_recipe", late)
+        monkeypatch.setattr(folders, "save_recipe", late)
         begin("the first")
     assert entered == ["the first"]
     assert refused == [
@@ -218,7 +215,7 @@ def test_a_full_disk_leaves_the_last_one(tmp_path, monkeypatch):
             "Error while serializing: I/O error: No space left on device (os error 28)"
         )
 
-    monkeypatch.setattr(runs, "save_file", full)
+    monkeypatch.setattr(checkpoints, "save_file", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*last\.safetensors'"):
         save_checkpoint(path, RunState(step=2), module, None, {})
     assert load_checkpoint(path).state.step == 1

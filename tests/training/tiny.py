@@ -5,7 +5,8 @@ import random
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.run import RunFolder, load_checkpoint
+from rejoinder.training.run.checkpoint import load_checkpoint
+from rejoinder.training.run.folder import RunFolder
 
 MODEL = {
     "kind": "convert",

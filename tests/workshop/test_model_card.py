@@ -9,7 +9,7 @@ import pytest
 from rejoinder.encoders.export.folder import describe
 from rejoinder.errors import InputError
 from rejoinder.training.recipe_files import parse_recipe, save_recipe
-from rejoinder.training.run import RunSummary, save_summary
+from rejoinder.training.run.summary import RunSummary, save_summary
 from tests.encoders.small import small_model
 from tests.training.tiny import document
 from workshop import model_card, probe

@@ -12,7 +12,7 @@ import typer
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
-    from rejoinder.cluster import RayEngine
+    from rejoinder.cluster.engine import RayEngine
 
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -160,9 +160,7 @@ def number_or_all(least: int) -> Callable[[str], int | None]:
             return None
         if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least:
             return int(text)
-        raise typer.BadParameter(
-            f"it must be a number of {least} or more, or all, not {text[:40]!r}"
-        )
+        raise typer.BadParameter(f"give a number of {least} or more, or all")
 
     return number
 
@@ -187,7 +185,7 @@ def ray_engine(address: str, output: Path, files: Iterable[Path]) -> RayEngine:
 
     Its nodes must see the input files and the folder in which `output` lies.
     """
-    from rejoinder.cluster import RayEngine
+    from rejoinder.cluster.engine import RayEngine
 
     files = list(files)
     if pipes := [file for file in files if not file.is_file()]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import Earlier, IndexName, Json
+from rejoinder.cli.arguments import Earlier, IndexName, Json, Overwrite
 from rejoinder.cli.models import EXAMPLES, open_index, read_sample, report_truncated
+from rejoinder.cli.replies.hints import message_to_try, try_line
 from rejoinder.cli.shell import emit
-from rejoinder.progress import track
+from rejoinder.progress import counted, track
 
 if TYPE_CHECKING:
     from rejoinder.evaluation.plots import Probabilities, Right
@@ -41,19 +41,23 @@ def calibrate(
             "--output", "-o", metavar="PICTURE", help="Picture to write: .png, .svg or .pdf."
         ),
     ] = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Learn from conversations the probability that the best reply is right.
 
-    `reply` and `chat` use it with --minimum-confidence. The reply that was sent, or one with the
-    same words, is right. If the index lacks it, no reply is right. The index keeps the calibration.
-    It becomes invalid when replies are added or deleted. The figures are cross-validated.
+    `reply` and `chat` use it with --minimum-confidence. The reply that was sent is right, filled in
+    or with a greeting and a name around it, as `learn` recognises it. If the index lacks it, no
+    reply is right. The index keeps the calibration. It becomes invalid when replies are added or
+    deleted. The figures are cross-validated. If at no threshold 90% of the answers are right, an
+    earlier calibration that still holds stays; --overwrite replaces it.
 
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
     """
     from rejoinder.evaluation import plots
     from rejoinder.files import atomic_file
     from rejoinder.retrieval.calibration import calibrate as fit_calibration
+    from rejoinder.retrieval.calibration import why_uncalibrated
 
     if picture is not None:
         kind = plots.picture_kind(picture)
@@ -64,7 +68,11 @@ def calibrate(
     with track("Searching", total=len(examples), unit="examples") as advance:
         fit = fit_calibration(opened, examples, history=history, progress=advance)
     report_truncated(opened.encoder, "messages")
-    fit.calibration.save(opened.store)
+    figures = _figures(fit.probabilities, fit.right)
+    is_useful = "threshold" in figures["precision"]
+    saved = is_useful or overwrite or why_uncalibrated(opened) is not None
+    if saved:
+        fit.calibration.save(opened.store)
     if picture is not None:
         with atomic_file(picture) as file:
             title = f"{opened.store} on {data}"
@@ -76,8 +84,10 @@ def calibrate(
         "examples": len(examples),
         "right": int(fit.right.sum()),
         "without_right_reply": fit.absent,
-        **_figures(fit.probabilities, fit.right),
+        **figures,
+        "saved": saved,
         "picture": None if picture is None else str(picture),
+        "message_to_try": message_to_try(opened),
     }
     emit(result, as_json, _text)
 
@@ -100,7 +110,8 @@ def _text(result: Mapping[str, Any]) -> str:
     """Return what a calibration found, as lines: thresholds, coverage and precision."""
     count = result["examples"]
     lines = [
-        f"{count:,} examples; {result['without_right_reply']:,} have a reply that the index lacks",
+        f"{counted(count, 'example')};"
+        f" {counted(result['without_right_reply'], 'has', 'have')} a reply that the index lacks",
         f"the best reply is right in {result['right']:,} ({result['right'] / count:.1%})",
         f"expected calibration error {result['calibration_error']:.3f}",
         "",
@@ -110,15 +121,18 @@ def _text(result: Mapping[str, Any]) -> str:
         right = f"{point['precision']:15.1%}" if point["coverage"] else "              -"
         lines.append(f"{point['threshold']:20g}  {point['coverage']:8.1%}  {right}")
     precise = result["precision"]
-    wanted = f"{PRECISION:.0%} of the answers are right"
     if "threshold" in precise:
         lines.append(
-            f"{wanted} from {precise['threshold']:.3f} on, which answers {precise['coverage']:.1%}"
+            f"{precise['precision']:.1%} of the answers are right from {precise['threshold']:.6g}"
+            f" on, which answers {precise['coverage']:.1%}: the most with {PRECISION:.0%} right"
         )
     else:
-        lines.append(f"at no threshold {wanted}")
+        lines.append(f"at no threshold {PRECISION:.0%} of the answers are right")
+    if not result["saved"]:
+        lines.append(
+            f"not saved: {result['index']} keeps its earlier calibration, which still holds;"
+            " --overwrite replaces it by this one"
+        )
     lines += [result["picture"]] if result["picture"] else []
-    index = shlex.quote(result["index"])
-    return "\n".join(
-        [*lines, f'Try: rejoinder reply {index} "How are you?" --minimum-confidence 0.8']
-    )
+    options = " --minimum-confidence 0.8"
+    return "\n".join([*lines, try_line(result["index"], result["message_to_try"], options)])

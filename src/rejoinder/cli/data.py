@@ -27,7 +27,7 @@ from rejoinder.errors import InputError, is_interrupt
 from rejoinder.progress import counted, note, track
 
 if TYPE_CHECKING:
-    from rejoinder.cluster import RayEngine
+    from rejoinder.cluster.engine import RayEngine
     from rejoinder.corpora.corpus import Corpus, Input
     from rejoinder.corpora.lines import Reading
 
@@ -258,19 +258,20 @@ def _summary_text(summary: Mapping[str, Any], *, is_assigned: bool) -> str:
             reasons = [f"{number:,} {reason}" for reason, number in counts["dropped"].items()]
             line += f"  ({', '.join(reasons)})"
         lines.append(line)
-    unit = "lines" if summary["inputs"] and summary["source"] != "chats" else "conversations"
+    unit = "line" if summary["inputs"] and summary["source"] != "chats" else "conversation"
     lines.append(
-        f"{summary['lines']:,} {unit} read, {summary['bad_lines']:,} bad ones skipped, "
-        f"{summary['without_reply']:,} without a reply; "
-        f"{summary['blank_messages']:,} blank messages left out"
+        f"{counted(summary['lines'], unit)} read, {counted(summary['bad_lines'], 'bad one')} "
+        f"skipped, {summary['without_reply']:,} without a reply; "
+        f"{counted(summary['blank_messages'], 'blank message')} left out"
     )
     if summary["roles"]:
         lines.append(f"messages: {_roles_text(summary)}")
     if summary["redacted"]:
-        lines.append(f"personal data was replaced in {summary['redacted']:,} examples")
+        lines.append(f"personal data was replaced in {counted(summary['redacted'], 'example')}")
     if summary["cut_contexts"]:
         limits = limits_of_history(summary)
-        lines.append(f"{summary['cut_contexts']:,} contexts lost their oldest messages ({limits})")
+        count = counted(summary["cut_contexts"], "context")
+        lines.append(f"{count} lost their oldest messages ({limits})")
     lines += [f"left out: {count:,} {reason}" for reason, count in summary["dropped"].items()]
     lines += [f"note: {text}" for text in summary["notes"][:_MAX_NOTES]]
     more = len(summary["notes"]) - _MAX_NOTES

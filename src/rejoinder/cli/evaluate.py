@@ -357,7 +357,6 @@ def read_task(
     With `candidates` None, all different responses are candidates.
     """
     from rejoinder.corpora.forms.examples import read_examples
-    from rejoinder.corpora.keys import text_key
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
 
     split = ranked_part(path, split)
@@ -366,7 +365,7 @@ def read_task(
         examples = sample(read_examples(path, split), sampled, progress=advance)
     try:
         if replies is not None:
-            return name, ranking_task(examples, pool=replies, key=text_key)
+            return name, ranking_task(examples, pool=replies, are_sent=True)
         if candidates is None:
             return name, ranking_task(examples, pool=all_responses(path))
         return name, ranking_task(examples, candidates=candidates, copies=copies)

@@ -27,10 +27,11 @@ from rejoinder.cli.arguments import (
 )
 from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.models import named_model, open_index, report_language, report_truncated
+from rejoinder.cli.replies.hints import message_to_try, try_line
 from rejoinder.cli.reply_files import ReplyDryRun, ReplyFile, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
-from rejoinder.progress import Advance, note, track
+from rejoinder.progress import Advance, counted, note, track
 
 if TYPE_CHECKING:
     from rejoinder.encoders.engines import EngineName
@@ -372,10 +373,9 @@ def tune(
         emit(describe(opened), as_json, describe_text)
         return
     tuned = open_index(folder)
+    tuned.store.check_candidates()
     contexts = None
-    if data is None:
-        note("tuned and measured with texts of the replies; --data names real contexts")
-    else:
+    if data is not None:
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
@@ -384,6 +384,8 @@ def tune(
         tuned.approximate(
             RECALL if recall is None else recall, contexts, method=method, track=track
         )
+    if data is None:
+        note("tuned and measured with texts of the replies; --data names real contexts")
     emit(describe(tuned), as_json, describe_text)
 
 
@@ -443,6 +445,7 @@ def describe(
         "bytes": opened.store.size(),
         "model": opened.manifest.model.name,
         "fingerprint": opened.fingerprint,
+        "message_to_try": message_to_try(opened),
     }
 
 
@@ -452,21 +455,19 @@ def describe_text(result: Mapping[str, Any]) -> str:
     facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
     facts += [f"{result['replaced']:,} replaced"] if result["replaced"] else []
     facts += [f"data of {result['removed']:,} removed"] if result.get("removed") else []
-    facts += [f"{result['replies']:,} replies", f"vectors of {result['size']}"]
+    facts += [counted(result["replies"], "reply", "replies"), f"vectors of {result['size']}"]
     if record := result["approximate"]:
-        measured = f"{record['measured_on']:,} contexts"
+        measured = counted(record["measured_on"], "context")
         facts += [f"search finds {record['recall']:.1%} of the 30 best ({measured})"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     lines = [f"{result['index']}: {', '.join(facts)}", *_head_lines(result)]
-    return "\n".join(
-        [*lines, f'Try: rejoinder reply {shlex.quote(result["index"])} "How are you?"']
-    )
+    return "\n".join([*lines, try_line(result["index"], result["message_to_try"])])
 
 
 def _head_lines(result: Mapping[str, Any]) -> list[str]:
     """Return lines about titles, examples and sentences."""
     head = result["head"]
-    count = f"{result['examples']:,} titles and examples"
+    count = counted(result["examples"], "title or example", "titles and examples")
     if head is None:
         ignored = f"{count}, ignored: the model gives a conversation several vectors"
         return [ignored] if result["examples"] else []

@@ -153,15 +153,15 @@ def note_reading(*texts: IntentData | TrainingTexts | None) -> None:
 
 
 def _note_few_texts(is_background: bool, reject: float | None) -> None:
-    """Print a note that texts out of scope alone chose the threshold for refusing."""
-    from rejoinder.intents.refusal import REFUSED_OUTSIDE
+    """Print a note that no held-out texts chose the threshold for refusing."""
+    from rejoinder.intents.refusal import REFUSED, REFUSED_OUTSIDE
 
     outside = "everyday messages" if is_background else "the texts out of scope"
     ignored = "" if reject is None else f"; --reject {reject:g} has no effect"
     note(
         "too few texts to measure how many of yours are refused: the threshold refuses"
-        f" {REFUSED_OUTSIDE:.0%} of {outside}{ignored}. Give two or more different texts of each"
-        " intent, 20 in all"
+        f" {REFUSED_OUTSIDE:.0%} of {outside}, but at most {REFUSED:.0%} of your texts{ignored}."
+        " Give two or more different texts of each intent, 20 in all"
     )
 
 
@@ -190,7 +190,8 @@ def evaluate(
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
-    from rejoinder.intents import data, evaluation, report
+    from rejoinder.intents import data, report
+    from rejoinder.intents.evaluation.accuracy import to_json
     from rejoinder.intents.folder import load_classifier, read_classifier
 
     if to is not None:
@@ -208,7 +209,7 @@ def evaluate(
     built = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
         report.write_report(built, opened.labels, to, pictures=pictures, overwrite=overwrite)
-    result = {"classifier": str(classifier), "test": str(test), **evaluation.to_json(built)}
+    result = {"classifier": str(classifier), "test": str(test), **to_json(built)}
     emit(result, as_json, lambda _: built.markdown().rstrip("\n"))
 
 

@@ -24,7 +24,7 @@ from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.progress import no_track, note, track
+from rejoinder.progress import counted, no_track, note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.schema import Example
@@ -120,13 +120,15 @@ def _mined_text(result: Mapping[str, Any]) -> str:
         ]
     lines += [
         "",
-        f"{result['replies']:,} replies of {result['messages']:,} messages: {result['output']}",
+        f"{counted(result['replies'], 'reply', 'replies')} of"
+        f" {counted(result['messages'], 'message')}: {result['output']}",
     ]
     return "\n".join(lines)
 
 
 def _share(replies: int, covered: float) -> str:
-    return f"{replies:>7,} cover {covered:.0%} of the messages"
+    verb = "covers" if replies == 1 else "cover"
+    return f"{replies:>7,} {verb} {covered:.0%} of the messages"
 
 
 def learn(
@@ -198,20 +200,22 @@ def _on_latest(opened: Index, change: Callable[[], T]) -> T:
 def _learned_text(result: Mapping[str, Any]) -> str:
     """Return what was learned as lines."""
     if "forgotten" in result:
-        return f"{result['forgotten']:,} learned examples were taken away\n{describe_text(result)}"
+        forgotten = counted(result["forgotten"], "learned example was", "learned examples were")
+        return f"{forgotten} taken away\n{describe_text(result)}"
     learned = result["learned"]
     lines = []
     if learned["messages"]:
         share = learned["matched"] / learned["messages"]
         lines.append(
-            f"{learned['matched']:,} of {learned['messages']:,} messages ({share:.0%}) are replies"
-            " of the index"
+            f"{learned['matched']:,} of {counted(learned['messages'], 'message')} ({share:.0%})"
+            f" {'is a reply' if learned['matched'] == 1 else 'are replies'} of the index"
         )
-        lines.append(f"{len(learned['unsent']):,} replies were never sent")
+        lines.append(f"{counted(len(learned['unsent']), 'reply was', 'replies were')} never sent")
     if learned["chosen"]:
-        lines.append(f"{learned['chosen']:,} choices of the feedback count")
+        chosen = counted(learned["chosen"], "choice counts", "choices count")
+        lines.append(f"{chosen} of the feedback")
     if learned["messages"] or learned["chosen"]:
-        lines.append(f"{learned['examples']:,} examples are new")
+        lines.append(f"{counted(learned['examples'], 'example is', 'examples are')} new")
     else:
         is_fitted = learned["is_fitted"]
         state = "the replies are fitted again" if is_fitted else "the index stays as it is"
@@ -351,7 +355,7 @@ def _describe_log(log: FeedbackLog, written: int | None, erased: Erased | None) 
 
 def _feedback_text(result: Mapping[str, Any]) -> str:
     """Return a log's counts and settings as lines."""
-    lines = [f"{result['log']}: {result['entries']:,} entries"]
+    lines = [f"{result['log']}: {counted(result['entries'], 'entry', 'entries')}"]
     kinds = {
         "first": "the first reply was taken",
         "offered": "another offered reply was taken",
@@ -368,8 +372,9 @@ def _feedback_text(result: Mapping[str, Any]) -> str:
     if "deleted" in result:
         erased = result["erased"]
         lines.append(
-            f"{erased['entries']:,} deleted, with {erased['examples']:,} learned examples of"
-            f" replies and their traces in {erased['changes']:,} changes"
+            f"{erased['entries']:,} deleted, with"
+            f" {counted(erased['examples'], 'learned example')} of replies and their traces in"
+            f" {counted(erased['changes'], 'change')}"
         )
         if erased["left"]:
             positions = ", ".join(map(str, erased["left"]))
@@ -414,4 +419,4 @@ def report(
         with atomic_file(output) as part:
             part.write_text(text, encoding="utf-8")
     result = {"index": str(opened.store), **asdict(told)}
-    emit(result, as_json, lambda _: document.markdown() if output is None else f"wrote {output}")
+    emit(result, as_json, lambda _: document.plain() if output is None else f"wrote {output}")

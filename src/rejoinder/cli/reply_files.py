@@ -13,7 +13,7 @@ import typer
 
 from rejoinder.cli.arguments import SplitOption
 from rejoinder.errors import InputError
-from rejoinder.progress import note, track
+from rejoinder.progress import counted, note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.forms.choice import Choice
@@ -108,7 +108,8 @@ def _left_out(dropped: Mapping[str, int]) -> list[str]:
 
 def survey_text(result: Mapping[str, Any]) -> str:
     """Return a survey for people."""
-    lines = [*result["notes"], f"{result['replies']:,} replies, {result['questions']:,} questions"]
+    replies = counted(result["replies"], "reply", "replies")
+    lines = [*result["notes"], f"{replies}, {counted(result['questions'], 'question')}"]
     lines += _left_out(result["dropped"])
     for reply in result["shown"]:
         lines += ["", *([f"# {reply['title']}"] if reply["title"] else [])]

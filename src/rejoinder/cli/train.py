@@ -11,6 +11,7 @@ import typer
 
 from rejoinder.cli.arguments import Json, SettingsOption
 from rejoinder.cli.shell import emit
+from rejoinder.errors import INTERRUPTED_CODE
 from rejoinder.progress import note
 
 if TYPE_CHECKING:
@@ -70,28 +71,32 @@ def train(
     loaded = recipe_files.load_recipe(
         find_recipe(recipe), settings or [], recipe_places(data, init), mixed=general or ()
     )
-    with first_process_shows() as display:
+    with first_process_shows(run) as display:
         summary = loop.train(loaded, run, display=display)
     if distributed.is_first():
         emit(summary.to_json(), as_json, _train_text)
 
 
 @contextlib.contextmanager
-def first_process_shows() -> Iterator[Display]:
-    """Return the display of a training.
+def first_process_shows(folder: Path) -> Iterator[Display]:
+    """Return the display of a training that writes to a folder.
 
-    Only the first process of torchrun reports errors.
+    Only the first process of torchrun reports errors, and on Ctrl-C what is in the folder.
     """
     from rejoinder.training import distributed, loop
     from rejoinder.training.display import Display, TerminalDisplay
 
     try:
         yield TerminalDisplay() if distributed.is_first() else Display()
-    except loop.TrainingInterrupted as interruption:
-        if not distributed.is_first():
-            raise typer.Exit(130) from None
-        note(f"rejoinder: {interruption}")
-        raise
+    except KeyboardInterrupt as interruption:
+        if distributed.is_first():
+            if not folder.exists():
+                raise
+            if isinstance(interruption, loop.TrainingInterrupted):
+                note(f"rejoinder: interrupted: {interruption} (in {folder})")
+            else:
+                note(f"rejoinder: interrupted; {folder} remains: the same command goes on with it")
+        raise typer.Exit(INTERRUPTED_CODE) from None
     except distributed.RankZeroFailedError as error:  # another process reports it
         raise typer.Exit(error.code) from None
 
@@ -103,7 +108,8 @@ def recipe_places(data: Path | None, init: str | None) -> dict[str, Path | str |
 
 def _train_text(result: Mapping[str, Any]) -> str:
     from rejoinder.progress import duration
-    from rejoinder.training.run import FEW, figure_texts
+    from rejoinder.training.run.state import FEW
+    from rejoinder.training.run.summary import figure_texts
 
     done = f"{result['run']} is finished already; name another folder to train again"
     pairs = f"{result['steps']:,} steps, {result['examples']:,} pairs"

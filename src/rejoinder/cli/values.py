@@ -8,23 +8,51 @@ converts all others, and refuses what is wrong.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typer
 
 from rejoinder.errors import InputError
+from rejoinder.progress import note
 
 _UNKNOWN = object()  # whether a value is right
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
+class RefusedValueError(typer.BadParameter):
+    """A value that an option or argument does not take, in a sentence that names both."""
+
+    def format_message(self) -> str:
+        """Return the sentence, without typer's words before it."""
+        return self.message
+
+
+# typer exports it from no public module
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
 class PlainValues:
-    """A command of typer whose options and arguments convert plain values by themselves."""
+    """A command of typer whose options and arguments convert plain values by themselves.
+
+    What is wrong with a command line is told in one line.
+    """
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Return the context of a command line, or refuse it in one line."""
+        with one_line(str(args[0] if args else options["info_name"]), options.get("parent")):
+            return super().make_context(*args, **options)  # type: ignore[misc]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; a group refuses a verb that it does not have here."""
+        with one_line(ctx.command_path, None):
+            return super().invoke(ctx)  # type: ignore[misc]
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, those that typer adds among them, such as `--help`."""
@@ -32,6 +60,49 @@ class PlainValues:
         for parameter in parameters:
             convert_plainly(parameter)
         return parameters
+
+
+@contextlib.contextmanager
+def one_line(command: str, parent: Any) -> Iterator[None]:
+    """Let an error of usage show itself in one line, as other errors do."""
+    try:
+        yield
+    except UsageError as raised:
+        error: Any = raised
+        text = error.format_message()
+        if "\n" not in text and "show" not in vars(error):  # else the help of a bare command
+            path = command if parent is None else f"{parent.command_path} {command}"
+            line = f"{text[:1].lower()}{text[1:].rstrip('.')} (`{path} -h` shows all)"
+            line = text if isinstance(error, RefusedValueError) else line
+            error.show = lambda: note(f"rejoinder: error: {line}")
+        raise
+
+
+def refused_value(parameter: Any, value: Any, reason: str) -> str:
+    """Return a sentence on a value that an option or argument does not take."""
+    name = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[-1]
+    shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    descriptor = parameter.type_descriptor
+    allowed = _allowed(descriptor.annotation, descriptor.parameter_info)
+    words = reason.removeprefix("Value error, ").rstrip(".")  # pydantic's
+    return f"{name} {shlex.quote(shown[:60])}: {allowed or words}"
+
+
+def _allowed(annotation: Any, info: Any) -> str | None:
+    """Return which values there are, for choices and numbers."""
+    kind = get_origin(annotation) or annotation
+    if kind is list:
+        return _allowed(get_args(annotation)[0], info)
+    if info.parser is not None or kind not in (Literal, int, float):
+        return None
+    if kind is Literal:
+        return f"give one of {', '.join(map(str, get_args(annotation)))}"
+    noun = "a whole number" if kind is int else "a number"
+    if info.min is not None and info.max is not None:
+        return f"give {noun} from {info.min:g} to {info.max:g}"
+    if info.min is not None:
+        return f"give {noun} of {info.min:g} or more"
+    return f"give {noun}" if info.max is None else f"give {noun} of at most {info.max:g}"
 
 
 def convert_plainly(parameter: Any) -> None:
@@ -53,8 +124,10 @@ def convert_plainly(parameter: Any) -> None:
             try:
                 return process(ctx, value)
             except typer.BadParameter as error:
-                error.message = error.message.removeprefix("Value error, ")  # pydantic's words
-                raise
+                if type(error) is not typer.BadParameter:  # it is missing
+                    raise
+                refused = refused_value(parameter, value, error.message)
+                raise RefusedValueError(refused, ctx, parameter) from None
         called = parameter.callback
         return converted if called is None else called(ctx, parameter, converted)
 

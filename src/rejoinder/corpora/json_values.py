@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from rejoinder.errors import InputError
 
 _OPENING = ("start_map", "start_array")
 _CLOSING = ("end_map", "end_array")
+_SEARCHED_BYTES = 4 << 20  # of a file that is read as a whole to find where it is wrong
 
 
 def json_values(
@@ -41,10 +43,25 @@ def json_values(
         text = error.args[0]
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
         reason = text.partition("\n")[0].strip(". ")
+        place = _place_of_error(source, encoding)
+        advice = "mend it there, or copy or export it again" if place else "copy or export it again"
         raise InputError(
-            f"{source}: not JSON, or cut off, after {count:,} objects ({reason}); "
-            "copy or export it again"
+            f"{source}: not JSON, or cut off, after {count:,} objects ({reason}{place}); {advice}"
         ) from None
+
+
+def _place_of_error(source: Source, encoding: str) -> str:
+    """Return in words where a small file stops being one JSON value; nothing if none can tell."""
+    if source.path.stat().st_size > _SEARCHED_BYTES:
+        return ""
+    try:
+        json.loads(source.text(encoding))
+    except json.JSONDecodeError as error:
+        is_within = not error.msg.startswith("Extra data")  # behind a value: JSON lines
+        return f", line {error.lineno:,}, column {error.colno:,}" if is_within else ""
+    except (InputError, ValueError, RecursionError):
+        return ""
+    return ""
 
 
 def _built(

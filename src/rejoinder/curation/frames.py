@@ -38,7 +38,10 @@ class Frames:
         self._closings = frozenset(filter(None, map(_frame, closings.items())))
 
     def remove(self, text: str) -> str:
-        """Return a message without frames; one that is nothing else as it is."""
+        """Return a message without frames; one that is nothing else as it is.
+
+        What is left begins with a capital if the message does: "Hello, we ship" is "We ship".
+        """
         own = pieces(text)
         for _ in range(_ROUNDS):
             for count in reversed(_LENGTHS):
@@ -46,7 +49,9 @@ class Frames:
                     own = own[count:]
                 if len(own) > count and _joined([key for _, key in own[-count:]]) in self._closings:
                     own = own[:-count]
-        return "".join(piece for piece, _ in own).strip()
+        rest = "".join(piece for piece, _ in own).strip()
+        is_lowered = text.lstrip()[:1].isupper() and rest[:1].islower() and rest[1:2].islower()
+        return f"{rest[:1].upper()}{rest[1:]}" if is_lowered else rest
 
 
 def pieces(text: str) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+from rejoinder.corpora.readers.answers.questions import join_questions
 from rejoinder.curation.mining import MinedReply, Mining
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -41,7 +42,7 @@ def write_replies(mining: Mining, path: Path, *, overwrite: bool = True) -> None
 
 def _cells(reply: MinedReply) -> tuple[str, int, str, str, str]:
     """Return the cells of a reply; of its conversations the newest messages, one a line."""
-    questions = "\n".join(" ".join(context[-1].split()) for context in reply.examples)
+    questions = join_questions([" ".join(context[-1].split()) for context in reply.examples])
     wordings = "\n".join(" ".join(text.split()) for text in reply.wordings)
     covered = f"{reply.covered:.4f}"
     return (

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.sent_replies import ReplyMatcher
 from rejoinder.curation.feedback import Entry, FeedbackLog
-from rejoinder.curation.matching import ReplyMatcher, newest_messages
+from rejoinder.curation.matching import newest_messages
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError, NotFoundError
 from rejoinder.retrieval.reader import IndexReader

@@ -10,6 +10,7 @@ import numpy as np
 
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
+from rejoinder.corpora.sent_replies import with_sent_replies
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding.background import encode_background, texts_for
@@ -76,6 +77,7 @@ def review(index: Index, examples: Sequence[Example], progress: Advance = silent
     by_key: dict[str, int] = {}
     for position, reply in replies.items():
         by_key.setdefault(text_key(reply.text), position)
+    examples = with_sent_replies(examples, (reply.text for reply in replies.values()))
     known = [example for example in examples if text_key(example.response) in by_key]
     if not known:
         raise InputError(f"no response of the conversations is a reply of {index.store}")

@@ -1,7 +1,7 @@
 """A dual encoder that reads a context's newest message and its history apart.
 
 Its parts may compute the vectors in any way. PyTorch does in `torch.Encoder`, onnxruntime in
-`onnx.OnnxEncoder`; nothing here imports either.
+`onnx.encoder.OnnxEncoder`; nothing here imports either.
 """
 
 from __future__ import annotations

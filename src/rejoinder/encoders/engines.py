@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from rejoinder.encoders import onnx
+from rejoinder.encoders.onnx.folder import MANIFEST, locate
 from rejoinder.errors import InputError
 
 EngineName: TypeAlias = Literal["auto", "onnx", "torch"]
@@ -26,8 +26,8 @@ def takes_programs(
     Raises:
         InputError: the engine cannot compute this model, or not on this device.
     """
-    folder = onnx.locate(name)
-    programs = (folder / onnx.MANIFEST).is_file()
+    folder = locate(name)
+    programs = (folder / MANIFEST).is_file()
     weights = (folder / "config.json").is_file()
     if engine == "onnx":
         _check_programs(name, device, has_programs=programs)

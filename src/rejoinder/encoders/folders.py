@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rejoinder.encoders import bundled, onnx
+from rejoinder.encoders import bundled
 from rejoinder.encoders.bundled import PARTS
+from rejoinder.encoders.onnx.folder import MANIFEST as ONNX_MANIFEST
 from rejoinder.errors import InputError, shown
 from rejoinder.files import DIGEST, Kind, is_altered, is_ours, is_plain, parse_json
 from rejoinder.safetensors_files import parameter_shapes
@@ -34,7 +35,7 @@ FOLDER = Kind(
     tuple(
         f"{part}{file}"
         for part in ("", *(f"{part}/" for part in PARTS))
-        for file in (CONFIG, *bundled.WEIGHT_FILES, VOCABULARY, CARD, onnx.MANIFEST, "*.onnx")
+        for file in (CONFIG, *bundled.WEIGHT_FILES, VOCABULARY, CARD, ONNX_MANIFEST, "*.onnx")
     ),
 )
 

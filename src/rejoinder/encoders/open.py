@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.encoders import bundled, onnx
+from rejoinder.encoders import bundled
 from rejoinder.encoders.conversation import track_truncation
 from rejoinder.encoders.engines import EngineName, check_engine, takes_programs
+from rejoinder.encoders.onnx.encoder import open_folder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown
 from rejoinder.files import file_digest
@@ -99,7 +100,7 @@ def load(
     if is_library(name):
         return _open_library(str(name), precision, device, engine)
     if takes_programs(name, engine, light=light, precision=precision, device=device):
-        return onnx.open_folder(name, threads, precision)
+        return open_folder(name, threads, precision)
     try:
         from rejoinder.encoders import persistence
     except ModuleNotFoundError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -172,9 +173,18 @@ def at_threshold(probabilities: Probabilities, right: Right, threshold: float) -
 
 
 def for_precision(probabilities: Probabilities, right: Right, precision: float) -> Point | None:
-    """Return the point of largest coverage with at least this precision, if any."""
-    good = (point for point in coverage_curve(probabilities, right) if point.precision >= precision)
-    return max(good, key=lambda point: point.coverage, default=None)
+    """Return the point of largest coverage with at least this precision, if any.
+
+    Its threshold is the lowest of two digits that gives this coverage, if there is one.
+    """
+    curve = coverage_curve(probabilities, right)
+    good = [number for number, point in enumerate(curve) if point.precision >= precision]
+    if not good:
+        return None
+    point = curve[good[-1]]
+    below = curve[good[-1] + 1].threshold if good[-1] + 1 < len(curve) else -1.0
+    rounded = (math.floor(below * 100 + 1e-9) + 1) / 100
+    return point._replace(threshold=min(max(rounded, 0.0), point.threshold))
 
 
 def draw_calibration(probabilities: Probabilities, right: Right, title: str) -> Figure:

@@ -21,6 +21,7 @@ from rejoinder.checks import check_count
 from rejoinder.conversations import Context, read_texts
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
+from rejoinder.corpora.sent_replies import with_sent_replies
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError, shown
 from rejoinder.evaluation.result import RankingResult, result_of
@@ -72,10 +73,10 @@ def evaluate(
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
     All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`.
-    The right one equals the response by `corpora.keys.text_key`; examples without one are
-    omitted, and counted as `dropped`. `copies` says how to count a candidate with the same text as
-    the right one: "right" or, as in the papers, "wrong". `seed` is for the shuffle into groups and
-    the bootstrap. `block_size` limits the contexts in one call of `ranker.score`. None (all at
+    The right one is what `corpora.sent_replies` recognises in the response; examples without one
+    are omitted, and counted as `dropped`. `copies` says how to count a candidate with the same text
+    as the right one: "right" or, as in the papers, "wrong". `seed` is for the shuffle into groups
+    and the bootstrap. `block_size` limits the contexts in one call of `ranker.score`. None (all at
     once) is for rankers whose scores depend on the other candidates, such as BM25.
     """
     if not isinstance(ranker, Ranker):
@@ -98,7 +99,7 @@ def evaluate(
         _examples(examples),
         candidates=candidates,
         pool=pool,
-        key=text_key,
+        are_sent=True,
         copies=copies,
         seed=seed,
     )
@@ -182,9 +183,10 @@ def evaluate_search(
 ) -> RankingResult:
     """Measure at which rank a search puts the right one among all replies of an index.
 
-    A reply is right if it equals the response by `text_key`; of several, the first counts. Examples
-    without a right reply are omitted, and counted as `dropped`. A right reply that is not among the
-    `RETRIEVED_AT[-1]` best, or ties with the one after them, counts as the last of all.
+    A reply is right if `corpora.sent_replies` recognises it in the response; of several with its
+    words, the first counts. Examples without a right reply are omitted, and counted as `dropped`. A
+    right reply that is not among the `RETRIEVED_AT[-1]` best, or ties with the one after them,
+    counts as the last of all.
 
     Args:
         search: gives of each context the `SEARCHED_FOR` best replies, text and score, best first.
@@ -193,7 +195,11 @@ def evaluate_search(
         seed: of the bootstrap.
         progress: gets the number of examples just searched for.
     """
-    examples = [replace(example, candidates=(), label=None) for example in examples]
+    replies = list(replies)
+    examples = [
+        replace(example, candidates=(), label=None)
+        for example in with_sent_replies(list(examples), replies)
+    ]
     responses = {text_key(example.response) for example in examples}
     count = 0
     keys = 0  # a sum of hashes, which does not depend on the replies' order

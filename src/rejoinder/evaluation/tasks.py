@@ -18,6 +18,8 @@ import numpy.typing as npt
 
 from rejoinder.checks import check_count
 from rejoinder.conversations import Context
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.sent_replies import with_sent_replies
 from rejoinder.encoders.candidates import candidate_lists
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
@@ -110,7 +112,7 @@ def ranking_task(
     *,
     candidates: int = 100,
     pool: Iterable[str] | None = None,
-    key: Callable[[str], str] = str,
+    are_sent: bool = False,
     copies: Copies = "wrong",
     seed: int = 0,
 ) -> RankingTask:
@@ -119,9 +121,10 @@ def ranking_task(
     Candidates are the lists in the data, if it has any. Otherwise 1-of-N (DATA19, section 4): the
     shuffled examples are split into groups of exactly N, whose responses are the candidates of each
     example. An incomplete last group is dropped. With a `pool`, such as the answers of an FAQ or a
-    team's canned replies, each of its texts is a candidate of every example; of texts with the same
-    `key`, only the first. The right one has the key of the response; an example without one is
-    dropped.
+    team's canned replies, each of its different texts is a candidate of every example. The right
+    one is the response; an example without one is dropped. If people have sent the texts of the
+    pool (`are_sent`), texts are equal by `text_key`, and the right one is what
+    `corpora.sent_replies` recognises.
     """
     examples = list(examples)
     with_lists = sum(1 for example in examples if example.candidates)
@@ -130,7 +133,10 @@ def ranking_task(
             raise InputError(
                 f"{with_lists} of {len(examples)} examples have their own candidates; rank those"
             )
-        return pooled_task(examples, pool, key)
+        if not are_sent:
+            return pooled_task(examples, pool, str)
+        texts = list(pool)
+        return pooled_task(with_sent_replies(examples, texts), texts, text_key)
     if with_lists == 0:
         return _one_of_n(examples, candidates, seed, copies)
     if with_lists < len(examples):

@@ -17,7 +17,7 @@ from rejoinder.conversations import read_texts
 from rejoinder.documents import Described
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntentData, TrainingTexts, text_groups
+from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.fitting import FOLDS, cross_validate, fit, held_out, repeated
 from rejoinder.intents.heads import (
     Centroids,
@@ -28,16 +28,18 @@ from rejoinder.intents.heads import (
 )
 from rejoinder.intents.prediction import Prediction, check_texts, decide
 from rejoinder.intents.refusal import (
+    MOST_REFUSED,
     REFUSED,
     Rejection,
     choose_rejection,
     refused_words,
     reject_outside,
 )
+from rejoinder.intents.sampling import text_groups
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.text.messages import clean_messages
 
-# Fewer held-out texts in scope say nothing of a share of `REFUSED`.
+# Fewer held-out texts in scope say nothing of a share of `REFUSED`, nor of a best threshold.
 MIN_HELD_OUT = 20
 
 
@@ -123,8 +125,8 @@ def train_classifier(
     part by cross-validation over intents with two or more different texts. `reject` is the share of
     texts in scope that may be refused. By default the best share is chosen, `REFUSED` if the texts
     out of scope are background, and nothing is refused without texts out of scope. If too few
-    different texts can be held out, the texts out of scope alone choose the rejection, and `reject`
-    has no effect.
+    different texts can be held out, or if the threshold would refuse more than `MOST_REFUSED` of
+    the training texts, `reject_outside` chooses the rejection, and `reject` has no effect.
     """
     labels = texts.train.names
     settings = settings or Logistic()
@@ -142,27 +144,42 @@ def train_classifier(
     if valid is not None and (texts.valid_oos_texts or not texts.oos_texts):
         scored = held_out(classifier.head, classifier.centroids, valid.vectors, oos_vectors)
         rejection = choose_rejection(scored, valid.classes, share)
-        return _refusing(classifier, rejection, len(valid))
+        return _refusing(classifier, rejection, len(valid), train, oos_vectors)
     groups = text_groups(train.texts)
     rows = np.flatnonzero(repeated(train.classes, groups))
     different = len(np.unique(groups[rows]))
-    if different < (MIN_HELD_OUT if reject is None and texts.is_background else FOLDS):
+    if different < (MIN_HELD_OUT if reject is None else FOLDS):
         if not oos_texts:
             raise InputError(
                 f"reject={reject} needs {FOLDS} different texts of intents with two or more, given"
                 f" {different}; give more texts, or texts out of scope"
             )
-        rejection = reject_outside(classifier.centroids.distances(oos_vectors))
-        return _refusing(classifier, rejection, 0)
+        return _refusing(classifier, None, 0, train, oos_vectors)
     oos = Encoded(oos_texts, oos_vectors, np.zeros((len(oos_texts), len(labels)), np.float32))
     with track("Cross-validating", FOLDS, "folds") as advance:
         scored = cross_validate(settings, train, oos, seed=seed, advance=advance)
     rejection = choose_rejection(scored.rows(rows), train.classes[rows], share)
-    return _refusing(classifier, rejection, len(rows))
+    return _refusing(classifier, rejection, len(rows), train, oos_vectors)
 
 
-def _refusing(classifier: IntentClassifier, rejection: Rejection, texts: int) -> IntentClassifier:
-    """Return the classifier with a rejection that so many held-out `texts` in scope chose."""
+def _refusing(
+    classifier: IntentClassifier,
+    rejection: Rejection | None,
+    texts: int,
+    train: Encoded,
+    oos_vectors: FloatArray,
+) -> IntentClassifier:
+    """Return the classifier with a rejection that so many held-out `texts` in scope chose.
+
+    None, or one that refuses most of the training texts, gives way to `reject_outside`.
+    """
+    distances = classifier.centroids.distances(train.vectors)
+    logits = classifier.head.logits(train.vectors)
+    if len(oos_vectors) and (
+        rejection is None or rejection.refuses(logits, distances).mean() > MOST_REFUSED
+    ):
+        rejection = reject_outside(classifier.centroids.distances(oos_vectors), distances)
+        texts = 0
     trained = classifier.trained | {"rejection_texts": texts}
     return replace(classifier, rejection=rejection, trained=trained)
 

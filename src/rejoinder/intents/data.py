@@ -1,9 +1,11 @@
 """Texts with their intents, read from common file formats.
 
-- `.csv`: two columns, text and label; a first row with their names is a header
+- `.csv`, `.tsv`: two columns, text and label; a first row with their names is a header
 - `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
 - `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins
-  the part `val`; or the texts of LUIS, CLU, wit.ai, Watson Assistant, Alexa or Rasa's JSON
+  the part `val`; or one object of intents, each a list of texts; or the texts of LUIS, CLU, wit.ai,
+  Watson Assistant, Alexa, Rasa's JSON or intents.json
+- `.yml`, `.md`: Rasa's NLU data
 - a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each
   part
 
@@ -13,21 +15,24 @@ Files may be compressed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rejoinder.arrays import IntArray
 from rejoinder.checks import check_list
 from rejoinder.conversations import TEXTS
-from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import COMPRESSIONS, open_lines, open_pieces, strip_compression
-from rejoinder.corpora.registry.recognition import title_of
+from rejoinder.corpora.readers.answers.questions import MARKS_OF_QUESTIONS
+from rejoinder.corpora.readers.bots.rasa import examples_of_intents
+from rejoinder.corpora.registry.recognition import inspect, title_of
 from rejoinder.errors import InputError
 from rejoinder.intents.exports import Utterance, notes_on, read_export
+from rejoinder.intents.sampling import draw
 from rejoinder.intents.tables import Row, read_csv, read_items, read_json, read_jsonl
 from rejoinder.progress import counted
 from rejoinder.text.background import background, multilingual_background
@@ -39,12 +44,13 @@ LABELS_FILE = "label"
 LISTED = 3  # intents that an error lists
 OUT_OF_SCOPE = "oos"  # label of texts that have none of the intents (CLINC150's name)
 
+_DELIMITED = (".csv", ".tsv", ".tab")
+_RASA = (".yml", ".yaml", ".md")
 _KNOWN = (
-    "JSON of LUIS, CLU, wit.ai, Watson, Alexa and Rasa is read, and"
-    ' {"train": [[text, label], ...], ...}; one object a line is .jsonl'
+    "JSON of LUIS, CLU, wit.ai, Watson, Alexa, Rasa and intents.json is read, and"
+    ' {"train": [[text, label], ...], ...} or {label: [text, ...], ...};'
+    " one object a line is .jsonl"
 )
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -247,47 +253,6 @@ def has_part(path: str | Path, part: str) -> bool:
     return any(content.get(name) for name in PARTS[part])
 
 
-def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
-    """Return the rank, from 0, of each text in a random order of its class, (n,)."""
-    ranks = np.empty(len(classes), dtype=np.int64)
-    for number in np.unique(classes):
-        rows = np.flatnonzero(classes == number)
-        ranks[np.random.default_rng((seed, int(number))).permutation(rows)] = np.arange(len(rows))
-    return ranks
-
-
-def text_groups(texts: Sequence[str]) -> IntArray:
-    """Return a number for each text, (n,): equal texts (`text_key`) have the same one.
-
-    The numbers count from 0 in the order of the first copies.
-    """
-    numbers: dict[str, int] = {}
-    group_numbers = [numbers.setdefault(text_key(text), len(numbers)) for text in texts]
-    return np.array(group_numbers, dtype=np.int64)
-
-
-def fill_first(classes: IntArray, groups: IntArray, part: IntArray) -> None:
-    """Move a text of each class that part 0 lacks, and its copies, to that part, in place.
-
-    Class, group (`text_groups`) and part of each text are (n,).
-    """
-    for number in np.setdiff1d(classes, classes[part == 0]):
-        moved = groups[np.argmax(classes == number)]
-        part[groups == moved] = 0
-
-
-def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
-    """Return the positions, ascending, of `shots` random texts of each class.
-
-    Of a class with fewer all are drawn; `check_shots` refuses them. Draws of one seed are nested.
-    """
-    return (
-        np.arange(len(classes))
-        if shots is None
-        else np.flatnonzero(shuffled_ranks(classes, seed) < shots)
-    )
-
-
 def check_shots(data: IntentData, shots: int) -> None:
     """Raise InputError if an intent has fewer than `shots` texts: a draw would take all of them."""
     counts = Counter(name for names in data.labels for name in names)
@@ -311,12 +276,14 @@ def _read(path: Path, part: str | None, reading: _Reading) -> Iterator[Row]:
     kind = strip_compression(path).suffix.lower()
     if kind == ".json":
         return _object_rows(path, part or "train", reading)
-    if kind == ".csv":
+    if kind in _RASA:
+        return _rasa_rows(path)
+    if kind in _DELIMITED:
         return read_csv(path, reading.notes, multi_label=reading.multi_label)
     if kind in (".jsonl", ".ndjson"):
         return read_jsonl(path, multi_label=reading.multi_label)
     raise InputError(
-        f"{path}: intents are read from .csv, .jsonl, .json (each may end in .zst,"
+        f"{path}: intents are read from .csv, .tsv, .jsonl, .json, .yml (each may end in .zst,"
         f" .gz, .bz2 or .xz too), or a folder with {TEXTS_FILE} and {LABELS_FILE}"
     )
 
@@ -325,7 +292,7 @@ def _find_part(folder: Path, part: str) -> Path | None:
     places = (
         folder / f"{name}{ending}{compression}"
         for name in PARTS[part]
-        for ending in ("", ".csv", ".jsonl", ".ndjson", ".json")
+        for ending in ("", *_DELIMITED, ".jsonl", ".ndjson", ".json", *_RASA)
         for compression in (("", *COMPRESSIONS) if ending else ("",))
     )
     return next((candidate for candidate in places if candidate.exists()), None)
@@ -363,6 +330,16 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
         yield f"{folder / TEXTS_FILE}:{number}", text, (label,)
 
 
+def _rasa_rows(path: Path) -> Iterator[Row]:
+    """Yield the texts and labels of Rasa's NLU data."""
+    intents = examples_of_intents(inspect(path, Choice(is_settable=False)))
+    if not intents:
+        raise InputError(f"{path} holds no examples of intents; Rasa's NLU data are read")
+    for intent, texts in intents.items():
+        for number, text in enumerate(texts):
+            yield f"{path}, {intent}, example {number}", text, (intent,)
+
+
 def _object_rows(path: Path, part: str, reading: _Reading) -> Iterator[Row]:
     """Yield the texts and labels of a part of a JSON object, or of its utterances."""
     content = _read_object(path)
@@ -370,7 +347,11 @@ def _object_rows(path: Path, part: str, reading: _Reading) -> Iterator[Row]:
         yield from _utterance_rows(path, listed, part, reading)
         return
     has_lists = all(isinstance(rows, list) for rows in content.values())
-    if not has_lists or not any(name in content for names in PARTS.values() for name in names):
+    has_parts = any(name in content for names in PARTS.values() for name in names)
+    if has_lists and not has_parts and any(content.values()):
+        yield from _listed_rows(path, content)
+        return
+    if not has_lists or not has_parts:
         raise InputError(_unknown(path))
     key = next((name for name in PARTS[part] if name in content), None)
     if key is None:
@@ -379,6 +360,17 @@ def _object_rows(path: Path, part: str, reading: _Reading) -> Iterator[Row]:
         )
     for name in (key, f"{OUT_OF_SCOPE}_{key}"):
         yield from read_items(content.get(name, ()), f"{path} ({name})")
+
+
+def _listed_rows(path: Path, content: Mapping[str, list[Any]]) -> Iterator[Row]:
+    """Yield the texts and labels of an object with a list of texts for each intent."""
+    is_faq = any(label.strip().endswith(MARKS_OF_QUESTIONS) for label in content)
+    are_texts = all(isinstance(text, str) for texts in content.values() for text in texts)
+    if is_faq or not are_texts:
+        raise InputError(_unknown(path))
+    for label, texts in content.items():
+        for number, text in enumerate(texts):
+            yield f"{path} ({label}), item {number}", text, (label,)
 
 
 def _utterance_rows(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rejoinder.encoders.export.folder import folder_bytes
 from rejoinder.encoders.export.onnx import onnx_folder, write_program
-from rejoinder.encoders.onnx import INTENTS
+from rejoinder.encoders.onnx.folder import INTENTS
 from rejoinder.errors import InputError
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.folder import CARD, load_classifier

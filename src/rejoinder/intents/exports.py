@@ -1,4 +1,4 @@
-"""Texts of LUIS, CLU, wit.ai, Watson Assistant, Alexa and Rasa's JSON, with their intents."""
+"""Texts of LUIS, CLU, wit.ai, Watson, Alexa, Rasa's JSON and intents.json, with their intents."""
 
 from __future__ import annotations
 
@@ -71,17 +71,22 @@ def _utterance(row: dict[str, Any], maker: str) -> Utterance:
 
 
 def _examples(part: dict[str, Any]) -> Iterator[Utterance]:
-    """Yield the examples of Rasa, Watson and Alexa."""
+    """Yield the examples of Rasa, Watson, Alexa and intents.json."""
     for row in filter(_has_text, dicts(part.get("common_examples"))):
         yield Utterance(row["text"], _name(row.get("intent")))
     for intent in dicts(part.get("intents")):
         for row in filter(_has_text, dicts(intent.get("examples"))):
             yield Utterance(row["text"], _name(intent.get("intent")))
-        samples = intent.get("samples")
-        for sample in texts_of(samples if isinstance(samples, list) else ()):
+        for sample in _texts(intent.get("samples")):
             yield Utterance(_SLOT.sub(r"\1", sample), _name(intent.get("name")))
+        for pattern in _texts(intent.get("patterns")):
+            yield Utterance(pattern, _name(intent.get("tag")))
     for row in filter(_has_text, dicts(part.get("counterexamples"))):
         yield Utterance(row["text"], None, out_of_scope="Watson's counterexamples are")
+
+
+def _texts(value: Any) -> list[str]:
+    return list(texts_of(value if isinstance(value, list) else [value]))
 
 
 def _has_text(row: dict[str, Any]) -> bool:

@@ -18,13 +18,14 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from rejoinder.arrays import IntArray
 from rejoinder.encoders import joined, persistence
 from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.families import check_texts
 from rejoinder.encoders.open import is_library
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
-from rejoinder.intents.data import IntArray, IntentData
+from rejoinder.intents.data import IntentData
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import set_dropout
 from rejoinder.networks.packing import pack

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rejoinder.arrays import FloatArray
+from rejoinder.arrays import FloatArray, IntArray
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntArray, fill_first, shuffled_ranks, text_groups
 from rejoinder.intents.heads import (
     Centroids,
     Encoded,
@@ -24,6 +23,7 @@ from rejoinder.intents.heads import (
     sklearn,
 )
 from rejoinder.intents.refusal import SCORES, BoolArray, HeldOut, scores
+from rejoinder.intents.sampling import fill_first, shuffled_ranks, text_groups
 from rejoinder.progress import Advance, silent
 
 FOLDS = 5

@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from pydantic import Field
 
-from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.arrays import FloatArray, IntArray, unit_rows
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.intents.data import IntArray
 from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, section, validate
 
 Kind = TypeVar("Kind")

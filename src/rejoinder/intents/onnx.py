@@ -7,13 +7,9 @@ from pathlib import Path
 
 from rejoinder.arrays import unit_rows
 from rejoinder.documents import Described
-from rejoinder.encoders.onnx import (
-    INTENTS,
-    locate,
-    open_folder,
-    open_program,
-    read_manifest,
-)
+from rejoinder.encoders.onnx.encoder import open_folder
+from rejoinder.encoders.onnx.folder import INTENTS, locate, read_manifest
+from rejoinder.encoders.onnx.program import open_program
 from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
 from rejoinder.intents.prediction import Prediction, check_texts, decide

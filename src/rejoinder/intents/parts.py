@@ -10,14 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder import files
+from rejoinder.arrays import IntArray
 from rejoinder.errors import InputError
-from rejoinder.intents.data import (
-    IntArray,
-    IntentData,
-    fill_first,
-    shuffled_ranks,
-    text_groups,
-)
+from rejoinder.intents.data import IntentData
+from rejoinder.intents.sampling import fill_first, shuffled_ranks, text_groups
 
 NAMES = ("train", "valid", "test")
 MARKER = "parts.json"

@@ -29,6 +29,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 REFUSED = 0.05  # share of texts in scope, if everyday messages stand for those out of scope
 REFUSED_OUTSIDE = 0.9  # share of texts out of scope, if too few in scope can be held out
+MOST_REFUSED = 0.5  # share of the training texts; a threshold that refuses more is one by chance
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,14 @@ def choose_rejection(
     return Rejection(SCORES[number], best[number][0])
 
 
-def reject_outside(distances: FloatArray) -> Rejection:
+def reject_outside(distances: FloatArray, trained: FloatArray) -> Rejection:
     """Return the threshold that refuses `REFUSED_OUTSIDE` of texts out of scope, by distance (m,).
 
-    It needs no held-out texts in scope.
+    It needs no held-out texts in scope. At most `REFUSED` of the training texts are refused, which
+    have the distances `trained` (n,).
     """
-    return Rejection("distance", float(np.quantile(distances, 1 - REFUSED_OUTSIDE)))
+    threshold = max(np.quantile(distances, 1 - REFUSED_OUTSIDE), np.quantile(trained, 1 - REFUSED))
+    return Rejection("distance", float(threshold))
 
 
 def best_threshold(inside: Scores, right: BoolArray, outside: Scores) -> tuple[float, float]:

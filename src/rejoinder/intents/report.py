@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.arrays import IntArray
 from rejoinder.conversations import read_texts
 from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
@@ -19,20 +20,21 @@ from rejoinder.evaluation import plots
 from rejoinder.evaluation.report import percent
 from rejoinder.files import Kind, atomic_folder
 from rejoinder.intents.classifier import IntentClassifier, encode_data
-from rejoinder.intents.data import IntArray, IntentData
-from rejoinder.intents.evaluation import (
+from rejoinder.intents.data import IntentData
+from rejoinder.intents.evaluation.accuracy import (
     Evaluation,
-    FewShot,
     OutOfScopeResult,
     RefusalResult,
-    SuspectLabel,
-    count_trainings,
-    curve_shots,
     evaluate,
-    learning_curve,
-    suspect_labels,
     to_json,
 )
+from rejoinder.intents.evaluation.few_shot import (
+    FewShot,
+    count_trainings,
+    curve_shots,
+    learning_curve,
+)
+from rejoinder.intents.evaluation.suspects import SuspectLabel, suspect_labels
 from rejoinder.intents.fitting import FOLDS, cross_validate
 from rejoinder.intents.heads import sklearn
 from rejoinder.intents.refusal import refused_words

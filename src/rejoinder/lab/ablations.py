@@ -24,7 +24,7 @@ from rejoinder.training.distributed import is_first, joined, launch_place
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import run_cost
 from rejoinder.training.recipe_files import first_difference, load_recipe
-from rejoinder.training.run import RunFolder
+from rejoinder.training.run.folder import RunFolder
 
 BLOCK = 5000  # contexts encoded between two steps of the progress bar
 

@@ -20,6 +20,7 @@ from rejoinder.checks import check_count
 from rejoinder.conversations import Conversation
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
+from rejoinder.corpora.sent_replies import with_sent_replies
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import is_altered, parse_json
 from rejoinder.progress import Advance, silent
@@ -150,8 +151,9 @@ def calibrate(
 ) -> Fit:
     """Fit a calibration on examples that the model has not learned from.
 
-    The best reply is right if it is the example's response by `text_key`. Where the index lacks the
-    response, the best is wrong. `progress` gets the number of examples just searched for.
+    The best reply is right if `corpora.sent_replies` recognises it in the example's response. Where
+    the index lacks the response, the best is wrong. `progress` gets the number of examples just
+    searched for.
 
     Raises:
         InputError: too few right or wrong best replies to fit; scikit-learn is missing.
@@ -171,8 +173,9 @@ def calibrate(
         batch = [example.context for example in examples[start : start + _BATCH]]
         results += index.search(batch, 2, ANY_SCORE, history=history, distinct=True)
         progress(len(batch))
-    responses = [text_key(example.response) for example in examples]
-    known = {text_key(candidate.text) for _, candidate in index}
+    texts = [candidate.text for _, candidate in index]
+    known = set(map(text_key, texts))
+    responses = [text_key(example.response) for example in with_sent_replies(examples, texts)]
     best = [text_key(replies[0].text) if replies else None for replies in results]
     right = np.array(
         [one == other for one, other in zip(best, responses, strict=True)], dtype=np.bool_
@@ -182,12 +185,15 @@ def calibrate(
     ]
     numbers = {thread: number for number, thread in enumerate(dict.fromkeys(threads))}
     groups = np.array([numbers[thread] for thread in threads], dtype=np.int64)
-    for what, rows in (("right", right), ("wrong", ~right)):
+    for what, rows, advice in (
+        ("right", right, "or replies that they use"),
+        ("wrong", ~right, "such as real ones that no reply answers"),
+    ):
         if (count := len(np.unique(groups[rows]))) < LEAST:
             raise InputError(
                 f"the best reply of {index.store} is {what} in {count} of {len(numbers)} "
                 f"conversations; a calibration needs {LEAST} right and {LEAST} wrong ones: give "
-                "more conversations, or replies that they use"
+                f"more conversations, {advice}"
             )
     features = score_and_gap(results)
     folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)

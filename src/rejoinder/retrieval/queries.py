@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,9 @@ class Newest(list[Any]):
     reading it all again.
     """
 
-    earlier: frozenset[str] = frozenset()
+    def __init__(self, messages: Iterable[Any], earlier: Iterable[str]) -> None:
+        super().__init__(messages)
+        self.earlier = frozenset(earlier)
 
 
 @dataclass(frozen=True, slots=True)

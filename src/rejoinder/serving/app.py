@@ -21,7 +21,7 @@ from rejoinder import __version__
 from rejoinder.curation.tickets import ReusedKeyError
 from rejoinder.errors import BusyError, InputError, MissingExtraError, NotFoundError, RejoinderError
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.serving import requests, responses
+from rejoinder.serving import requests, schema
 from rejoinder.serving.background import Background
 from rejoinder.serving.bodies import json_route, on_http_error, on_validation_error, query_route
 from rejoinder.serving.changes import FAILURES, Changes
@@ -36,8 +36,15 @@ from rejoinder.serving.imitated import document_text
 from rejoinder.serving.latest import Latest
 from rejoinder.serving.recent_answers import RecentAnswers, recent_answer
 from rejoinder.serving.responses import Metrics, json_answer, plain_response
-from rejoinder.serving.worker.answers import READ_ONLY, Answers, Condition, Question
+from rejoinder.serving.text_jobs import (
+    document_scores,
+    document_vectors,
+    query_vectors,
+    text_intents,
+)
+from rejoinder.serving.worker.answers import Answers, Question
 from rejoinder.serving.worker.batcher import Batcher
+from rejoinder.serving.worker.condition import READ_ONLY, Condition
 from rejoinder.serving.worker.jobs import Job, Lane, OverloadedError, UnavailableError, Work, Worker
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.log.database import LogError
@@ -118,24 +125,24 @@ def make_app(settings: ServerSettings, worker: Worker) -> FastAPI:
 def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
     """Return method, path, endpoint and response of each route below a key."""
     return [
-        ("POST", "/v1/replies", api.replies, responses.RepliesResponse),
-        ("POST", "/v1/embeddings", api.embeddings, responses.EmbeddingsResponse),
-        ("POST", "/v1/rerank", api.rerank, responses.RerankResponse),
-        ("POST", "/v2/rerank", api.rerank, responses.RerankResponse),
-        ("POST", "/v1/intents", api.intents, responses.IntentsResponse),
-        ("GET", "/v1/candidates", api.candidates, responses.CandidatesResponse),
-        ("POST", "/v1/candidates", api.changes.add, responses.Added),
-        ("DELETE", "/v1/candidates/{position}", api.changes.delete, responses.DeletedResponse),
-        ("POST", "/v1/examples", api.changes.add_examples, responses.Taught),
-        ("POST", "/v1/import", api.changes.import_file, responses.Imported),
-        ("GET", "/v1/edits", api.changes.changes, responses.ChangesResponse),
-        ("POST", "/v1/edits", api.changes.edit, responses.ChangeFacts),
-        ("POST", "/v1/feedback", api.changes.feedback, responses.RecordedResponse),
-        ("GET", "/v1/models", api.models, responses.ModelsResponse),
-        ("GET", "/v1/models/{name:path}", api.one_model, responses.ModelFacts),
-        ("GET", "/v1/about", api.about, responses.About),
-        ("GET", "/v1/report", api.report, responses.UsageResponse),
-        ("POST", "/admin/reload", api.reload, responses.Status),
+        ("POST", "/v1/replies", api.replies, schema.RepliesResponse),
+        ("POST", "/v1/embeddings", api.embeddings, schema.EmbeddingsResponse),
+        ("POST", "/v1/rerank", api.rerank, schema.RerankResponse),
+        ("POST", "/v2/rerank", api.rerank, schema.RerankResponse),
+        ("POST", "/v1/intents", api.intents, schema.IntentsResponse),
+        ("GET", "/v1/candidates", api.candidates, schema.CandidatesResponse),
+        ("POST", "/v1/candidates", api.changes.add, schema.Added),
+        ("DELETE", "/v1/candidates/{position}", api.changes.delete, schema.DeletedResponse),
+        ("POST", "/v1/examples", api.changes.add_examples, schema.Taught),
+        ("POST", "/v1/import", api.changes.import_file, schema.Imported),
+        ("GET", "/v1/edits", api.changes.changes, schema.ChangesResponse),
+        ("POST", "/v1/edits", api.changes.edit, schema.ChangeFacts),
+        ("POST", "/v1/feedback", api.changes.feedback, schema.RecordedResponse),
+        ("GET", "/v1/models", api.models, schema.ModelsResponse),
+        ("GET", "/v1/models/{name:path}", api.one_model, schema.ModelFacts),
+        ("GET", "/v1/about", api.about, schema.About),
+        ("GET", "/v1/report", api.report, schema.UsageResponse),
+        ("POST", "/admin/reload", api.reload, schema.Status),
     ]
 
 
@@ -148,7 +155,7 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
         "dependencies": [Depends(HTTPBearer(auto_error=False))] if api.settings.keys else []
     }
     for path, endpoint in (("/health", api.health), ("/ready", api.ready)):
-        app.add_api_route(path, endpoint, response_model=responses.Status)
+        app.add_api_route(path, endpoint, response_model=schema.Status)
         # some monitors ask so
         app.add_api_route(path, endpoint, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
@@ -163,7 +170,7 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
             methods=[method],
             response_model=response,
             status_code=201 if endpoint in (api.changes.add, api.changes.import_file) else 200,
-            responses={202: {"model": responses.Status}} if endpoint == api.reload else None,
+            responses={202: {"model": schema.Status}} if endpoint == api.reload else None,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
             route_class_override=query_route() if form is None else json_route(form),
             **keyed,
@@ -275,7 +282,7 @@ class Api:
         if refusal is not None:
             return refusal
         texts = [body.input] if isinstance(body.input, str) else body.input
-        work: Work = Answers.queries if body.input_type == "query" else Answers.documents
+        work: Work = query_vectors if body.input_type == "query" else document_vectors
         pieces = await self._in_pieces(texts, lambda part: Job(work, part, size=len(part)))
         vectors = np.concatenate([vectors for vectors, _ in pieces])
         size = vectors.shape[1]
@@ -304,7 +311,7 @@ class Api:
         spoken = [position for position, text in enumerate(texts) if text.strip()]
         pieces = await self._in_pieces(
             [texts[position] for position in spoken],
-            lambda part: Job(Answers.scores, (body.query, part), size=len(part)),
+            lambda part: Job(document_scores, (body.query, part), size=len(part)),
         )
         spoken_scores = np.concatenate([scores for scores, _ in pieces]) if pieces else np.zeros(0)
         lowest = float(spoken_scores.min()) - 1.0 if len(spoken_scores) else 0.0
@@ -335,9 +342,7 @@ class Api:
         if not self.facts.value["intents"]:
             return error_answer(404, "this server has no intents; start it with --intents FOLDER")
         texts = [body.input] if isinstance(body.input, str) else body.input
-        pieces = await self._in_pieces(
-            texts, lambda part: Job(Answers.intents, part, size=len(part))
-        )
+        pieces = await self._in_pieces(texts, lambda part: Job(text_intents, part, size=len(part)))
         predictions = [prediction for piece in pieces for prediction in piece]
         return json_answer(
             {"data": [{"index": i, **prediction} for i, prediction in enumerate(predictions)]}

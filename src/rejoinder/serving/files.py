@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.candidates import distinct, read_candidates
 from rejoinder.corpora.schema import Candidate
@@ -50,6 +51,7 @@ _FEW_THREADS = {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_M
 _OUT_OF_MEMORY = 3  # exit code
 # native libraries abort where there is no memory
 _ENDED_BY_LIMITS = {getattr(signal, name, None) for name in ("SIGKILL", "SIGXCPU", "SIGABRT")}
+_FOUND = Choice(is_settable=False)  # whoever sends a file has no settings
 _ADD = "add them with `rejoinder index add` on the server's machine, or in several files"
 _START = "import sys; sys.path[:] = {path!r}; from rejoinder.serving.files import main; main()"
 
@@ -187,7 +189,7 @@ def limit_resources() -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     reading = Reading()
-    replies = list(_limited(distinct(read_candidates(path, None, None, reading)), path))
+    replies = list(_limited(distinct(read_candidates(path, None, _FOUND, reading)), path))
     if not replies:
         raise InputError(f"{path} holds no replies")
     dropped = [f"left out: {count:,} {reason}" for reason, count in reading.dropped.items()]

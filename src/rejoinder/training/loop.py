@@ -22,7 +22,6 @@ from rejoinder.devices import move, runs_ahead, synchronize, uses_segments
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import TokenBatch
-from rejoinder.training import run as runs
 from rejoinder.training.data.batches import PairBatch, StepBatch, prefetched
 from rejoinder.training.display import Display, interrupts
 from rejoinder.training.distributed import Processes, joined, tuned
@@ -36,11 +35,13 @@ from rejoinder.training.parts import (
     negative_tables,
 )
 from rejoinder.training.prepare import examples_digest
-from rejoinder.training.recipe import optimization
+from rejoinder.training.recipe import budgets, optimization
 from rejoinder.training.recipe.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
-from rejoinder.training.recipe.optimization import Stage
 from rejoinder.training.recipe.settings import Recipe
-from rejoinder.training.recipe_files import check_stages
+from rejoinder.training.recipe.stages import Stage
+from rejoinder.training.recipe_files import check_stages, resolve_recipe
+from rejoinder.training.run.folder import RunFolder, check_model, open_run
+from rejoinder.training.run.summary import RunSummary, load_summary, save_summary, summarise
 
 Clock = Callable[[], float]
 
@@ -57,7 +58,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     display: Display | None = None,
     clock: Clock = time.monotonic,
-) -> runs.RunSummary:
+) -> RunSummary:
     """Train as a recipe says, or continue where an earlier process stopped.
 
     On a CPU, with budgets in steps or epochs and the same number of threads and processes, the
@@ -84,24 +85,24 @@ def train(
         raise InputError(
             f'give settings by dotted key, such as {{"stage.0.minutes": 2}}; given: {settings!r}'
         )
-    resolved = runs.resolve_recipe(recipe, data or (), settings or {})
+    resolved = resolve_recipe(recipe, data or (), settings or {})
     shown = display or Display()
     path = Path(run)
     with joined() as processes, ExitStack() as stack, closing(shown):
 
-        def begin() -> Trainer | runs.RunSummary:
-            folder = runs.RunFolder(path)
+        def begin() -> Trainer | RunSummary:
+            folder = RunFolder(path)
             if processes.first:
-                folder = stack.enter_context(runs.open_run(path, resolved))
+                folder = stack.enter_context(open_run(path, resolved))
             if folder.summary.exists():
-                runs.check_model(folder)
-                return runs.load_summary(folder, examples_digest(resolved))
+                check_model(folder)
+                return load_summary(folder, examples_digest(resolved))
             check_stages(resolved, processes)
             parts = build_parts(resolved, folder, processes, shown)
             return Trainer(resolved, folder, processes, shown, clock, parts)
 
         trainer = processes.rank_zero_first(begin)
-        return trainer if isinstance(trainer, runs.RunSummary) else trainer.run()
+        return trainer if isinstance(trainer, RunSummary) else trainer.run()
 
 
 class Trainer:
@@ -110,7 +111,7 @@ class Trainer:
     def __init__(
         self,
         recipe: Recipe,
-        folder: runs.RunFolder,
+        folder: RunFolder,
         processes: Processes,
         display: Display,
         clock: Clock,
@@ -135,7 +136,7 @@ class Trainer:
         self.scale: float | Tensor = 0.0  # factor of the scores in the last step
         self.counted_to = 0.0  # by the clock
 
-    def run(self) -> runs.RunSummary:
+    def run(self) -> RunSummary:
         """Train to the end, and write the summary."""
         self.processes.broadcast_parameters(self.module)
         recorder = closing(self.recorder)
@@ -143,9 +144,9 @@ class Trainer:
             self.recorder.open()
             while self.state.stage < len(self.recipe.stage):
                 self._stage(self.recipe.stage[self.state.stage])
-        summary = runs.summarise(self.recipe, self.folder, self.state, self.machine.precision)
+        summary = summarise(self.recipe, self.folder, self.state, self.machine.precision)
         if self.processes.first:
-            runs.save_summary(summary, self.folder.summary, self.state.data)
+            save_summary(summary, self.folder.summary, self.state.data)
         return summary
 
     def _stage(self, stage: Stage) -> None:
@@ -157,7 +158,7 @@ class Trainer:
             self.checkpoint.restore_optimizer(self.module, self.optimizer)
         self.checkpoint = None  # its tensors are not needed any more
         self.graphed = self._graphed_passes(stage)
-        if note := optimization.warm_up_note(stage, self.parts.budgets[state.stage]):
+        if note := budgets.warm_up_note(stage, self.parts.budgets[state.stage]):
             self.display.note(note)
         self.counted_to = self.clock()
         if self.recipe.init.given and self.parts.validators and state.best is None:
@@ -428,7 +429,7 @@ class Trainer:
         state = self.state
         if self.parts.budgets[state.stage].in_seconds:
             steps = state.stage_step
-            settings = optimization.repeating_settings(state.stage, stage, steps)
+            settings = budgets.repeating_settings(state.stage, stage, steps)
             self.display.note(
                 f"{stage.name}: {steps:,} steps in this time; on any machine: {settings}"
             )

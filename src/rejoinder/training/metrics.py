@@ -29,7 +29,8 @@ from rejoinder.training.data.tokens import TokenRows, TokenStore
 from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe.losses import Loss
 from rejoinder.training.recipe.settings import Validation
-from rejoinder.training.run import RunFolder, RunState
+from rejoinder.training.run.folder import RunFolder
+from rejoinder.training.run.state import RunState
 
 PAIRS_AT_ONCE = 512  # pairs that are encoded in one call of the model, or one group if that is more
 

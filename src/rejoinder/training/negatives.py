@@ -31,7 +31,7 @@ from rejoinder.training.data.batches import ExtraNegatives, MixedOrder, make_bat
 from rejoinder.training.data.tokens import TokenRows, TokenStore, token_hashes
 from rejoinder.training.display import Display
 from rejoinder.training.metrics import PAIRS_AT_ONCE, Encode
-from rejoinder.training.recipe.optimization import HardNegatives, Stage
+from rejoinder.training.recipe.stages import HardNegatives, Stage
 
 RANDOM_STREAM = 1 << 21  # tell these draws from the orders of examples of the same seed
 POOL_STREAM = 1 << 20

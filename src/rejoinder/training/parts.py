@@ -20,14 +20,13 @@ from rejoinder.encoders.families import Packing, build_module, family_of
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.settings import non_default_fields
-from rejoinder.training import run as runs
 from rejoinder.training.data.batches import (
-    ChangedHistories,
     MixedOrder,
     PairBatches,
     Portion,
     StepBatch,
 )
+from rejoinder.training.data.histories import ChangedHistories
 from rejoinder.training.display import Display, Progress
 from rejoinder.training.distillation import Distiller, open_distiller
 from rejoinder.training.distributed import (
@@ -47,9 +46,14 @@ from rejoinder.training.masked_lm import (
 from rejoinder.training.metrics import Encode, Meter, MetricsLog, Validator
 from rejoinder.training.negatives import NegativesTable, Tables, with_negatives
 from rejoinder.training.prepare import Prepared, prepare, with_vectors
+from rejoinder.training.recipe.budgets import Budget, stage_budget
 from rejoinder.training.recipe.losses import LearnedScale, attach_scale
-from rejoinder.training.recipe.optimization import Budget, Plateau, Stage, stage_budget
 from rejoinder.training.recipe.settings import Quantization, Recipe
+from rejoinder.training.recipe.stages import Plateau, Stage
+from rejoinder.training.run.checkpoint import LoadedCheckpoint, load_checkpoint, save_checkpoint
+from rejoinder.training.run.folder import RunFolder, check_model
+from rejoinder.training.run.state import RunState
+from rejoinder.training.run.summary import figure_texts, model_card
 
 ExampleOrder: TypeAlias = (
     MixedOrder | LengthBucketedOrder
@@ -71,13 +75,11 @@ class Parts:
     orders: list[ExampleOrder]  # of each stage
     budgets: list[Budget]  # of each stage
     validators: dict[str, Validator]  # by name of the data
-    state: runs.RunState
-    checkpoint: runs.LoadedCheckpoint | None  # of a run that goes on
+    state: RunState
+    checkpoint: LoadedCheckpoint | None  # of a run that goes on
 
 
-def build_parts(
-    recipe: Recipe, folder: runs.RunFolder, processes: Processes, display: Display
-) -> Parts:
+def build_parts(recipe: Recipe, folder: RunFolder, processes: Processes, display: Display) -> Parts:
     """Build what a run trains with, as it was at the last checkpoint if there is one.
 
     Initial values are drawn in a fixed order from the recipe's seed: network, teacher's projection.
@@ -106,9 +108,9 @@ def build_parts(
     ]
     if anchored:  # the texts are read with the initial weights: a checkpoint replaces these
         prepared = with_vectors(prepared, recipe, folder.tokens, module, machine, display)
-    checkpoint = runs.load_checkpoint(folder.checkpoint)
+    checkpoint = load_checkpoint(folder.checkpoint)
     if checkpoint is None:
-        state = runs.RunState(data=prepared.digest)
+        state = RunState(data=prepared.digest)
     else:
         state = checkpoint.state
         _check_resumable(recipe, folder, state, prepared.digest)
@@ -153,7 +155,7 @@ def _quantize(
     return QuantizedTraining(module, half, range_every=quantization.range_every)
 
 
-def _restore(checkpoint: runs.LoadedCheckpoint, module: Any, machine: Machine) -> None:
+def _restore(checkpoint: LoadedCheckpoint, module: Any, machine: Machine) -> None:
     checkpoint.restore_module(module)
     machine.scaler.load_state_dict(checkpoint.scaler)
     checkpoint.state.saved_at = checkpoint.state.seconds
@@ -173,9 +175,7 @@ def build_orders(recipe: Recipe, prepared: Prepared, packing: Packing) -> list[E
     return orders
 
 
-def _check_resumable(
-    recipe: Recipe, folder: runs.RunFolder, state: runs.RunState, digest: str
-) -> None:
+def _check_resumable(recipe: Recipe, folder: RunFolder, state: RunState, digest: str) -> None:
     """Refuse to continue with other examples, or without the best model so far."""
     if state.data != digest:
         places = " and ".join([recipe.data.train, *(mixed.train for mixed in recipe.data.mix)])
@@ -184,7 +184,7 @@ def _check_resumable(
             " give those, or name another folder"
         )
     if state.best is not None or folder.model.exists():
-        runs.check_model(folder)
+        check_model(folder)
 
 
 def batch_maker(
@@ -220,7 +220,7 @@ def batch_maker(
     ).make
 
 
-def negative_tables(recipe: Recipe, parts: Parts, number: int, folder: runs.RunFolder) -> Tables:
+def negative_tables(recipe: Recipe, parts: Parts, number: int, folder: RunFolder) -> Tables:
     """Return the tables of hard negatives of a stage that mines them."""
     config = recipe.stage[number].hard_negatives
     order = parts.orders[number]
@@ -236,7 +236,7 @@ class MetricsRecorder:
     """Writes and shows what becomes of a run; only the first process writes."""
 
     recipe: Recipe
-    folder: runs.RunFolder
+    folder: RunFolder
     processes: Processes
     display: Display
     parts: Parts
@@ -291,7 +291,7 @@ class MetricsRecorder:
             for data, of_data in sets.items():
                 line |= {f"valid_{data}_{name}": value for name, value in of_data.items()}
         self._write(stage, line)
-        shown = ", ".join(f"{name} {value}" for name, value in runs.figure_texts(figures).items())
+        shown = ", ".join(f"{name} {value}" for name, value in figure_texts(figures).items())
         self.display.note(
             f"step {self.state.step:,}: validation on {figures['examples']:,} examples"
             f" among {self.recipe.validation.candidates}: {shown}"
@@ -309,7 +309,7 @@ class MetricsRecorder:
             self.parts.module,
             self.parts.prepared.tokenizer,
             max_length=self.recipe.text.max_length,
-            card=runs.model_card(self.recipe, self.state, self.parts.machine.precision),
+            card=model_card(self.recipe, self.state, self.parts.machine.precision),
             scale=None if learned is None else _number(learned.value),
             overwrite=True,
         )
@@ -321,7 +321,7 @@ class MetricsRecorder:
         self.check_finite(stage, rate)
         self.meter.store()
         if self.processes.first:
-            runs.save_checkpoint(
+            save_checkpoint(
                 self.folder.checkpoint,
                 self.state,
                 self.parts.module,

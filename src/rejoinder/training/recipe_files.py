@@ -11,18 +11,28 @@ from typing import Any
 
 import tomli_w
 
+from rejoinder.checks import list_paths
 from rejoinder.encoders.families import FAMILIES, build_module, family
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.quantization import on_meta_device
 from rejoinder.networks.transformer import TransformerShape
-from rejoinder.settings import holds_tables, override, read_toml, recipes, toml_value, validate
+from rejoinder.settings import (
+    find_recipe,
+    holds_tables,
+    override,
+    read_toml,
+    recipes,
+    toml_value,
+    validate,
+)
 from rejoinder.training.distillation import attach_projection
 from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import resolve_init
 from rejoinder.training.recipe.losses import attach_scale
-from rejoinder.training.recipe.optimization import Stage, build_optimizer, prepare_stage
+from rejoinder.training.recipe.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe.settings import History, Recipe
+from rejoinder.training.recipe.stages import Stage
 
 SHORTHANDS = ("optimizer", "schedule")  # tables of a stage that may be given by their kind alone
 
@@ -184,6 +194,32 @@ def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
         raise InputError(f"{origin}: model.kind = {kind!r} is not allowed; allowed: {allowed}")
     config = validate(family(kind).config, section, origin, "model")
     return {"kind": kind, **dataclasses.asdict(config)}
+
+
+def resolve_recipe(
+    recipe: Recipe | str | Path,
+    data: str | Path | Sequence[str | Path] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """Read a recipe, with places of examples and other settings that override its own.
+
+    See `loop.train`.
+    """
+    need = (
+        "name data by a folder or file of examples, or several;"
+        " rejoinder.corpora.forms.examples.write_examples makes a file"
+    )
+    places = list_paths(data, need)
+    values: dict[str, Any] = {"data.train": places[0]} if places else {}
+    values |= settings or {}
+    overrides = [
+        f"{key}={toml_value(str(v) if isinstance(v, Path) else v)}" for key, v in values.items()
+    ]
+    if not isinstance(recipe, Recipe):
+        return load_recipe(find_recipe(recipe), overrides, mixed=places[1:])
+    if not overrides:
+        return recipe
+    return parse_recipe(recipe_document(recipe), overrides, mixed=places[1:])
 
 
 def recipe_document(recipe: Recipe) -> dict[str, Any]:

@@ -399,7 +399,40 @@ def rasa_trackers():
         for number, chat in enumerate(CHATS))  # fmt: skip
 
 
+def spoken_lines(chat):
+    return "".join(
+        f"[{said.time:%H:%M}] {said.author} ({'Support' if said.agent else 'Customer'}): {said.text}\n" for said in chat
+    )
+
+
+def transcript_paragraphs():
+    yield "chats.txt", "\n".join(map(spoken_lines, CHATS))
+
+
+def transcript_rules():
+    text = "-----\n".join(map(spoken_lines, CHATS))
+    yield "chats.txt", text.replace(f"{AGENT} (Support)", "**Agent**").replace("]", "] -").replace(". ", ".\n")
+
+
+def transcript_table():
+    rows = io.StringIO()
+    table = csv.writer(rows)
+    table.writerow(["ticket_id", "transcript", "rating"])
+    table.writerows([number, spoken_lines(chat), 5] for number, chat in enumerate(CHATS))
+    yield "tickets.csv", rows.getvalue()
+
+
+def dialogues_json():
+    chats = [
+        {"dialogue": [{"speaker": "agent" if said.agent else "customer", "text": said.text} for said in chat]}
+        for chat in CHATS
+    ]
+    yield "chats.json", json.dumps(chats)
+
+
 FORMS = {
+    "transcript": [transcript_paragraphs, transcript_rules],
+    "transcript-table": [transcript_table],
     "whatsapp": [whatsapp_android, whatsapp_iphone],
     "telegram": [telegram, telegram_single],
     "messenger": [messenger],
@@ -413,7 +446,7 @@ FORMS = {
     "freshdesk": [freshdesk, freshdesk_export],
     "twitter": [twitter],
     "mailbox": [mbox],
-    "chat-json": [sharegpt, openai, chatgpt],
+    "chat-json": [sharegpt, openai, chatgpt, dialogues_json],
     "rasa-trackers": [rasa_trackers],
 }
 UNMARKED = {discord, discord_csv}  # files of two people that do not say who answers

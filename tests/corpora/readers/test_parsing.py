@@ -47,6 +47,7 @@ def test_whatever_json_writes_is_read(tmp_path_factory, values, indent, ascii_on
     ("", ": not JSON, or cut off, after 0 objects"),
     ('[{"a": 1}\n{"b": 1}]', r": not JSON, or cut off, after 1 objects \(parse error: after array element"),
     ('[{"a": 1}', r": not JSON, or cut off, after 1 objects \(parse error: premature EOF"),
+    ('[\n{"a": 1},\n{"a": B"}\n]', r": not JSON, or cut off, after 1 objects \(lexical error: invalid char in json text, line 3, column 7\); mend"),
     (b'[{"a":\n"\xff"}]', r": not JSON, or cut off, after 0 objects \(lexical error: invalid bytes in UTF8"),
     ('[{"a":' * 100_000, ": JSON nested more than 64 deep"),
     ("[" * 2**20, ": JSON nested more than 64 deep"),

@@ -11,6 +11,7 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.answers.written import ABOVE
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.forms.choice import parse_choice
@@ -244,6 +245,10 @@ OF_QNA = [
     Candidate("Yes.", {"Source": "faq.tsv", "IsContextOnly": "False", "QnaId": "3"}, "", questions("Are you there?")),
 ]  # fmt: skip
 
+WRITTEN = [
+    Candidate(PARCEL, {}, "Where is my parcel?", questions("Where is my parcel?", "Parcel?")),
+    Candidate(HOURS, {}, "When are you open?", questions("When are you open?")),
+]
 FILES = [
     File("a.txt", f"{PARCEL}\n\n  {HOURS} \r\n", "text", [Candidate(PARCEL), Candidate(HOURS)]),
     File("a.txt", "Text, call us\nName, please\nSorry, no\n", "text",
@@ -283,6 +288,38 @@ FILES = [
     File("a.jsonl", json.dumps({"Text": "Hi", "examples": ["a", ["b", "c"]], "short_code": "hi", "id": 7}) + "\n",
          "json",
          [Candidate("Hi", {"short_code": "hi", "id": 7}, "hi", (("a",), ("b", "c")))]),
+    File("faq.txt", f"Our FAQ\n\nQ: Where is my parcel?\nQ: Parcel?\nA: {PARCEL}\n\nQ2: When are you open?\nA2: {HOURS}\n",
+         "faq-text", WRITTEN, 'FAQ as text: "Q:" and "A:"'),
+    File("faq.md", f"# FAQ\n\n**Q: Where is my parcel?**\n**Question:** Parcel?\n\n**A:** {PARCEL}\n\n"
+         f"**Q:** When are you\nopen?\n\n**Answer**: {HOURS}\n", "faq-page", WRITTEN, dropped={ABOVE: 1}),
+    File("faq.txt", f"FAQ\n\nOpening\n\n1. When are you open?\n{HOURS}\n\nCall us.\n\nParcels\n\n"
+         f"2) Parcel?\n{PARCEL}\n{HOURS}\n", "faq-text",
+         [Candidate(f"{HOURS}\n\nCall us.", {"category": "Opening"}, "When are you open?", questions("When are you open?")),
+          Candidate(f"{PARCEL}\n{HOURS}", {"category": "Parcels"}, "Parcel?", questions("Parcel?"))], dropped={ABOVE: 1}),
+    File("a.txt", f"Hello! How can I help?\n\n{PARCEL}\n\nAnything else?\n", "text",
+         [Candidate("Hello! How can I help?"), Candidate(PARCEL), Candidate("Anything else?")]),
+    File("a.txt", f"FAQ\n\nWhen are you open?\n\n{HOURS}\n\nWhere is my parcel?\n\n{PARCEL}\n\nReturns?\n\n{RETURN}\nBye.\n",
+         "faq-text", [Candidate(text, {}, asked, questions(asked)) for text, asked in (
+             (HOURS, "When are you open?"), (PARCEL, "Where is my parcel?"), (f"{RETURN}\nBye.", "Returns?"))]),
+    File("faq.yaml", f"faqs:\n- question: Where is my parcel?\n  answer: {json.dumps(PARCEL)}\n"
+         f"- questions: [When are you open?]\n  answer: {HOURS}\n- question: Parcel?\n  answer: {json.dumps(PARCEL)}\n",
+         "yaml", TABLE),
+    File("a.json", json.dumps({"Where is my parcel?": PARCEL, HOURS: ["When are you open?"], "Parcel?": PARCEL}),
+         "json-mapping", TABLE),
+    File("a.json", json.dumps({"parcels": ROWS[:1], "hours": ROWS[1:2], "more": ROWS[2:], "version": 2}, indent=1),
+         "json", TABLE, "JSON: text = answer, questions = question"),
+    File("a.json", json.dumps({"faq": [{"q": question, "a": answer} for question, answer in PAIRS]}), "json", TABLE),
+    File("a.csv", f"Our FAQ of March,,\n,,\nQuestion,Answer,Owner\nWhen?,{HOURS},Ann\n", "table",
+         [Candidate(HOURS, {"Owner": "Ann"}, "", questions("When?"))], "header in row 3: text = Answer, questions = Question"),
+    File("a.csv", f"Q,A\nWhen?,{HOURS}\n", "table", [Candidate(HOURS, {}, "", questions("When?"))],
+         "text = A, questions = Q"),
+    File("a.csv", f"Our FAQ\nQuestion;Answer\nWhen?;{HOURS}\n", "table",
+         [Candidate(HOURS, {}, "", questions("When?"))], "(semicolon, utf-8), header in row 2"),
+    File("a.csv", f"Question 1,question_2,Suggested Reply,Message\nWhen?,Open?,{HOURS},x\n", "table",
+         [Candidate(HOURS, {"Message": "x"}, "", questions("When?", "Open?"))],
+         "text = Suggested Reply, questions = Question 1, question_2"),
+    File("a.csv", f"Shortcut,Canned Response (EN),Sample questions\nhours,{HOURS},When?|Open?\n", "table",
+         [Candidate(HOURS, {"Shortcut": "hours"}, "hours", questions("When?", "Open?"))]),
     File("bot", {"data/nlu.yml": NLU, "domain.yml": DOMAIN, "data/rules.yml": RULES, "config.yml": "a: 1\n"}, "rasa",
          BOT,
          dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),
@@ -332,6 +369,12 @@ FILES = [
     File("faq.md", f"**When are you open?**\n\n{HOURS}\n\n**Note**\n\n**Parcel?**\n\n{PARCEL}\n", "faq-page",
          [Candidate(f"{HOURS}\nNote", {}, "When are you open?", questions("When are you open?")),
           Candidate(PARCEL, {}, "Parcel?", questions("Parcel?"))]),
+    File("faq.md", f"**When are you open?**\n{HOURS}\n\n**Parcel?** {PARCEL}\n", "faq-page",
+         [Candidate(HOURS, {}, "When are you open?", questions("When are you open?")),
+          Candidate(PARCEL, {}, "Parcel?", questions("Parcel?"))]),
+    File("faq.md", f"# FAQ\n\n| Question | Answer |\n|---|---|\n| When? | {HOURS} |\n| Parcel? | **{PARCEL}** |\n",
+         "faq-page", [Candidate(HOURS, {}, "", questions("When?")), Candidate(PARCEL, {}, "", questions("Parcel?"))],
+         "read by its tables"),
     File("faq.html", f"<html><head><title>x</title></head><body><nav>Menu</nav><h1>FAQ</h1><p>Welcome</p>"
          f"<h2>When are you <b>open</b>?</h2><p>{HOURS}</p><h2>Parcels</h2>{PARCEL}<footer>Imprint</footer></body>",
          "faq-page", HTML_FAQ, "read by its headings"),

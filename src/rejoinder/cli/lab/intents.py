@@ -112,7 +112,9 @@ def few_shot(
     """
     from rejoinder.encoders.open import open_all
     from rejoinder.evaluation.report import percent
-    from rejoinder.intents import classifier, data, evaluation, heads, report
+    from rejoinder.intents import classifier, data, heads, report
+    from rejoinder.intents.evaluation import few_shot as protocol
+    from rejoinder.intents.evaluation.accuracy import to_json
 
     chosen = heads.parse_settings(preset, settings or ())
     inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
@@ -124,17 +126,15 @@ def few_shot(
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
         learned = classifier.encode_data(encoder, inside, names, advance=advance)
         tested = classifier.encode_data(encoder, others, names, advance=advance)
-    trainings = evaluation.count_trainings(chosen, sizes, range(seeds))
+    trainings = protocol.count_trainings(chosen, sizes, range(seeds))
     with track("Training", total=trainings, unit="classifiers") as advance:
-        rows = [
-            evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes
-        ]
+        rows = [protocol.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes]
     head = ("shots", "accuracy, %", "trainings", "texts", "seconds")
     lines = [
         (r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}")
         for r in rows
     ]
-    result = {"encoder": encoder.name, "rows": [evaluation.to_json(row) for row in rows]}
+    result = {"encoder": encoder.name, "rows": [to_json(row) for row in rows]}
     emit(result, as_json, lambda _: report.table(head, lines).rstrip("\n"))
 
 

@@ -155,7 +155,7 @@ def ablate(
     plan = load_plan(find_recipe(file), settings or [], data, split)
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, plan.split, candidates, sampled)
-    with first_process_shows() as display:
+    with first_process_shows(folder) as display:
         table = train_rows(plan, folder, task, data=name, names=names, seeds=seeds, display=display)
     if not is_first():
         return

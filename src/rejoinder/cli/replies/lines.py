@@ -20,8 +20,14 @@ def show_answer(
     lowest: float | None,
     minimum_confidence: float | None,
     where: list[str] | None,
+    none_pass: str | None = None,
 ) -> str:
-    """Return the replies and the confidence of the best as lines, or why there are none."""
+    """Return the replies and the confidence of the best as lines, or why there are none.
+
+    `none_pass` says that no reply of the index passes `where`.
+    """
+    if none_pass is not None:
+        return none_pass
     blocks = []
     for candidate in answer["replies"]:
         text = candidate["text"].replace("\n", "\n" + " " * 16)
@@ -40,7 +46,8 @@ def show_answer(
         conditions += ["passes --where"] if where else []
         if not conditions:
             return "the index is empty"
-        return f"no reply {' and '.join(conditions)}; --minimum-score N lowers the score"
+        advice = "" if lowest is None else "; --minimum-score N lowers the minimum"
+        return f"no reply {' and '.join(conditions)}{advice}"
     if p is not None:
         blocks.append(f"the best is right with probability {p:.3f}")
     return "\n".join(blocks)

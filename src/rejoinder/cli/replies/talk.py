@@ -31,12 +31,12 @@ class Talk:
         """Return the conversation whose newest message is `line`."""
         from rejoinder.retrieval.queries import Newest
 
-        messages = Newest()
-        for turn in [*self._stating, *self.turns[-self._recent :]]:
-            messages += [{"role": role, "content": text} for role, text in _spoken(turn)]
-        messages.append({"role": "user", "content": line})
-        messages.earlier = frozenset(self._keys)
-        return messages
+        messages = [
+            {"role": role, "content": text}
+            for turn in [*self._stating, *self.turns[-self._recent :]]
+            for role, text in _spoken(turn)
+        ]
+        return Newest([*messages, {"role": "user", "content": line}], earlier=self._keys)
 
     def append(self, turn: dict[str, Any]) -> None:
         """Add a turn."""

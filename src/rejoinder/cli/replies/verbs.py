@@ -26,11 +26,12 @@ from rejoinder.cli.arguments import (
     RankerName,
 )
 from rejoinder.cli.models import open_index, report_truncated
+from rejoinder.cli.replies.hints import why_none_pass
 from rejoinder.cli.replies.lines import show_answer
 from rejoinder.cli.replies.talk import RECENT, Talk
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
-from rejoinder.progress import note, printable, track
+from rejoinder.progress import counted, note, printable, track
 
 if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
@@ -128,6 +129,7 @@ def reply(
     first: Any = getattr(searcher, "first", searcher)
     lowest = _lowest(first, minimum_score)
     find = _finder(searcher, options)
+    none_pass = why_none_pass(first, passing)
     fewest = k
     for fields, conversation, answer in _answers(find, asked):
         fewest = min(fewest, len(answer.replies))
@@ -140,7 +142,7 @@ def reply(
         emit(
             result,
             as_json or file is not None,
-            lambda it: show_answer(it, lowest, minimum_confidence, where),
+            lambda it: show_answer(it, lowest, minimum_confidence, where, none_pass),
         )
     report_truncated(first.encoder, "messages")
     if passing and fewest < k:
@@ -230,8 +232,15 @@ def chat(
     find = _finder(searcher, options)
     lowest = _lowest(first, minimum_score)
     notes = partial(_notes, first, options)
-    show = partial(show_answer, lowest=lowest, minimum_confidence=minimum_confidence, where=where)
-    say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
+    show = partial(
+        show_answer,
+        lowest=lowest,
+        minimum_confidence=minimum_confidence,
+        where=where,
+        none_pass=why_none_pass(first, passing),
+    )
+    count = counted(first.count(passing), "reply", "replies")
+    say(f"{count}; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
     talk = Talk(RECENT if history is None else max(RECENT, history))
     for line in _typed("" if as_json else "> ") if typed else read_messages(sys.stdin.buffer):

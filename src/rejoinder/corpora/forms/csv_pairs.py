@@ -10,7 +10,7 @@ from pathlib import Path
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.dialogues import Threads
 from rejoinder.corpora.forms.choice import DELIMITERS
-from rejoinder.corpora.forms.columns import MESSAGE, QUESTIONS, REPLY, is_known, is_name
+from rejoinder.corpora.forms.columns import MESSAGE, QUESTIONS, REPLY, fold, is_known, is_name
 from rejoinder.corpora.forms.delimited import (
     REPEATED_HEADERS,
     csv_fault,
@@ -29,11 +29,20 @@ from rejoinder.corpora.limits import MAX_LINE_BYTES
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example
+from rejoinder.patterns import match_pattern
 
 _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *THREAD_FIELDS})
 _NAMES = frozenset().union(*_HEADERS, _COLUMNS)
 _USUAL = _NAMES.union(MESSAGE, QUESTIONS, REPLY)  # by which other tables name their columns
+_SAID = frozenset(("context", "question", "prompt", "input", "message", "msg", "utterance"))
+_REPLIED = frozenset(REPLY) - {"text"}
+_SAID_BY = match_pattern(
+    r"(?:customer|client|user|visitor)_(?:message|question|query|text|comment|request)"
+)
+_REPLIED_BY = match_pattern(
+    r"(?:agent|support|operator|staff|team|our|bot)_(?:message|reply|response|answer|text|comment)"
+)
 _SAME_AS = {"question": "context", "answer": "response"}
 
 
@@ -60,7 +69,7 @@ def read_csv(
     def parse(number: int, row: list[str]) -> Sequence[Example]:
         if len(row) != len(columns):
             raise BadRecordError(
-                f"{len(row)} columns instead of {len(columns)}; "
+                f"{len(row)} columns instead of {len(columns)} ({', '.join(columns)}); "
                 "put texts that contain the delimiter in double quotes"
             )
         cells = dict(zip(columns, row, strict=True))
@@ -77,7 +86,7 @@ def read_csv(
 
     rows = csv_rows(path, reading)
     for number, row in itertools.islice(rows, 1):
-        names = _header(row)
+        names = pair_columns(row)
         if names:
             columns = names
             text = ", ".join(row)[:60]
@@ -89,12 +98,22 @@ def read_csv(
     yield from settings.finish(parse_records(path, reading, rows, parse), reading)
 
 
-def _header(row: list[str]) -> list[str]:
-    """Return the names of the columns if the row has them, else nothing."""
-    names = [name.strip().lower() for name in row]
-    if len(set(names)) < len(names) or not any(header <= set(names) for header in _HEADERS):
+def pair_columns(row: Sequence[str]) -> list[str]:
+    """Return the names of the columns if the row has them, else nothing.
+
+    What a customer said and the reply are known by their other usual names, too: "message, reply".
+    """
+    names = [fold(name) for name in row]
+    if len(set(names)) < len(names):
         return []
-    return names if "context" in names else [_SAME_AS.get(name, name) for name in names]
+    if any(header <= set(names) for header in _HEADERS):
+        return names if "context" in names else [_SAME_AS.get(name, name) for name in names]
+    said = [name for name in names if name in _SAID or _SAID_BY.fullmatch(name)]
+    replied = [name for name in names if name in _REPLIED or _REPLIED_BY.fullmatch(name)]
+    if len(said) != 1 or len(replied) != 1 or "text" in names:
+        return []
+    roles = {said[0]: "context", replied[0]: "response"}
+    return [roles.get(name, name) for name in names]
 
 
 def _note_names(row: list[str], where: str, reading: Reading) -> None:

@@ -11,10 +11,10 @@ import contextlib
 import csv
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 
 from rejoinder.corpora.forms.choice import DELIMITERS, Choice
-from rejoinder.corpora.forms.columns import is_known
+from rejoinder.corpora.forms.columns import fold, is_known
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.table import Table, by_name, check_names
 from rejoinder.corpora.limits import MAX_LINE_BYTES
@@ -23,6 +23,7 @@ from rejoinder.patterns import match_pattern
 
 REPEATED_HEADERS = "repeated headers"
 _JUDGED_ROWS = 200
+_TITLE_ROWS = 5  # that may stand above a header, each with one cell
 _STRAY_RETURN = "new-line character seen in unquoted field"  # in an error of the csv module
 _SEPARATOR = match_pattern(r'"?sep=(.)"?[,;\t|]{0,99}\s{0,9}', re.IGNORECASE)
 
@@ -40,14 +41,39 @@ def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
 
     def rank(delimiter: str) -> tuple[float, ...]:
         rows = sampled_rows(lines, delimiter)
-        if not rows or len(rows[0]) < 2:
+        header = rows[header_place(rows, known)] if rows else []
+        if len(header) < 2:
             return (0.0, 0.0, 0.0)
-        width = len(rows[0])
-        names = sum(is_known(name, known) for name in rows[0])
+        width = len(header)
+        names = sum(is_known(name, known) for name in header)
         equal = sum(len(row) == width for row in rows) / len(rows)
         return (float(names), equal, float(width))
 
     return max(DELIMITERS, key=rank)
+
+
+def header_place(
+    rows: Sequence[Sequence[str]], known: Set[str], chosen: Collection[str] = ()
+) -> int:
+    """Return the place of a table's header among its first rows: titles may stand above it.
+
+    It has two known names, or all that were `chosen`; a title has fewer cells.
+    """
+    first = rows[: _TITLE_ROWS + 1]
+    wanted = set(map(fold, chosen))
+    for place, row in enumerate(first):
+        names = set(map(fold, row))
+        is_header = names >= wanted if wanted else sum(is_known(cell, known) for cell in row) > 1
+        if is_header:
+            width = _filled(row)
+            return place if all(_filled(above) < width for above in first[:place]) else 0
+        if not wanted and _filled(row) > 1 and any(is_known(cell, known) for cell in row):
+            return 0
+    return 0
+
+
+def _filled(row: Sequence[str]) -> int:
+    return sum(map(bool, map(str.strip, row)))
 
 
 def sampled_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
@@ -69,6 +95,9 @@ def open_delimited(
     delimiter = choice.delimiter or find_delimiter(sample.lines, known)
     encoding = choice.encoding or sample.encoding
     rows = _text_rows(sample, delimiter, encoding, reading)
+    above = list(itertools.islice(rows, _TITLE_ROWS + 1)) if choice.header else []
+    place = header_place([row for _, row in above], known, choice.columns.values())
+    rows = itertools.chain(above[place:], rows)
     first, header = next(rows, (f"{source}:1", []))
     names = list(header)
     if not choice.header:
@@ -76,6 +105,7 @@ def open_delimited(
         rows = itertools.chain([(first, header)], rows)
     check_names(names, first)
     form = f"table ({DELIMITERS.get(delimiter, repr(delimiter))}, {encoding})"
+    form += f", header in row {first.rpartition(':')[2]}" if place else ""
     rows = _without_headers(rows, header, reading) if choice.header else rows
     return Table(form, [name for name in names if name], by_name(rows, names, reading))
 

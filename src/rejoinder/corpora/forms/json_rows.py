@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from rejoinder.corpora.forms.source import Sample, Source
@@ -14,14 +14,14 @@ from rejoinder.errors import InputError
 
 
 def json_rows(
-    sample: Sample, path: str = "", reading: Reading | None = None
+    sample: Sample, paths: Collection[str] = (), reading: Reading | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield where and what each JSON value is: of lines, of the array at a path, or of the file."""
+    """Yield where and what each JSON value is: of lines, of the arrays at paths, or of the file."""
     source = sample.source
-    if sample.kind == "json lines" and not path:
+    if sample.kind == "json lines" and not paths:
         yield from _json_lines(source, sample.encoding, reading)
         return
-    values = json_values(source, {path or "item"}, sample.encoding, reading)
+    values = json_values(source, paths or {"item"}, sample.encoding, reading)
     for number, (_, value) in enumerate(values, 1):
         yield f"{source}: object {number}", value
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
+from rejoinder.corpora.forms.documents import refuse_document
 from rejoinder.corpora.forms.encodings import guess_encoding
 from rejoinder.corpora.json_events import json_keys
 from rejoinder.corpora.limits import (
@@ -63,7 +64,6 @@ _ZIP_ERRORS = (
     RuntimeError,
 )  # fmt: skip
 _UNPACK = "if it is meant to, unpack it first"
-_LEGACY_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,7 @@ def look(path: str | Path, member: str = "", encoding: str = "") -> Sample:
         raise InputError(f"{source} is empty; it should hold at least one line of text")
     if data.startswith(b"PAR1"):
         return Sample(source, "parquet")
-    if data.startswith(_LEGACY_WORKBOOK):
-        raise InputError(f"{source} is an old workbook (.xls, .doc); save it as .xlsx or .csv")
+    refuse_document(str(source), data)
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")) and not member:
         return _look_into_zip(source)
     encoding = encoding or find_encoding(data, str(source))
@@ -211,6 +210,7 @@ def _is_hidden(name: str) -> bool:
 
 def _look_into_zip(source: Source) -> Sample:
     names = member_names(source.path)
+    refuse_document(str(source), b"", names)
     kind: Kind = "workbook" if "xl/workbook.xml" in names else "zip"
     if kind == "workbook":
         with _opened_zip(source.path) as file:
@@ -293,6 +293,9 @@ def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> s
     return text.removeprefix("\ufeff")
 
 
+_MARKDOWN = (".md", ".markdown")  # whose front matter looks like YAML
+
+
 def _kind_of(text: str, suffix: str) -> Kind:
     lines = [line[:MAX_LOOKED_AT] for line in text.splitlines()[:2_000] if line.strip()]
     is_json = _JSON.match(text) is not None
@@ -302,8 +305,8 @@ def _kind_of(text: str, suffix: str) -> Kind:
         "html": suffix in (".html", ".htm") or _HTML.match(text) is not None,
         "mail": _is_mail(text, suffix),
         "text": suffix in (".csv", ".tsv", ".tab"),
-        "yaml": suffix in (".yml", ".yaml") or _is_yaml(lines),
-        "markdown": suffix in (".md", ".markdown") or _HEADING.search(text) is not None,
+        "yaml": suffix in (".yml", ".yaml") or (suffix not in _MARKDOWN and _is_yaml(lines)),
+        "markdown": suffix in _MARKDOWN or _HEADING.search(text) is not None,
     }
     return next((kind for kind, is_of_kind in kinds.items() if is_of_kind), "text")
 

@@ -10,6 +10,7 @@ from rejoinder.patterns import search_pattern
 
 WrittenBy: TypeAlias = Literal["agent", "customer", "bot", "system"]
 
+OF_BOTS = "messages of bots beside agents"  # a key of `Reading.dropped`
 UNCLEAR = "values that say not who answers:"  # in a note
 BOTS = frozenset("bot chatbot assistant gpt chatgpt model bing bard".split())  # noqa: SIM905
 AGENTS = frozenset(
@@ -39,6 +40,8 @@ _SIDES: tuple[tuple[frozenset[str], WrittenBy], ...] = (  # the first with a wor
     (CUSTOMERS | _IN, "customer"),
 )
 _TO = frozenset("to an zu para > →".split())  # noqa: SIM905
+_ROLES = AGENTS | CUSTOMERS | BOTS | SYSTEM
+_LABELS = search_pattern(r"[^\W_]+")
 _WORDS = search_pattern(r"[^\W\d_]+|[>→]")
 
 
@@ -53,3 +56,20 @@ def side_of(value: object, *, customers: bool = False) -> WrittenBy | None:
     words = _WORDS.findall(name_keys(value)[1])
     end = next((index for index, word in enumerate(words) if index and word in _TO), len(words))
     return next((side for known, side in _SIDES if not known.isdisjoint(words[:end])), None)
+
+
+def side_of_label(label: str) -> WrittenBy | None:
+    """Return who speaks by the label of a line: "Visitor 7", "Anna (Support)", "Agent Lisa".
+
+    What stands beside the role is a name or a number: "User management" is a topic. Yes, no and
+    numbers, by which a column may tell sides, are none.
+    """
+    outer, _, inner = label.partition("(")
+    if inner and side_of_label(inner.rstrip(")")) is not None:
+        return side_of(inner)
+    words = _LABELS.findall(outer)
+    others = [word for word in words if word.casefold() not in _ROLES]
+    is_named = all(word[0].isupper() or not word[0].isalpha() for word in others)
+    if len(others) == len(words) or not is_named or word_of(label) in YES | NO:
+        return None
+    return side_of(outer)

@@ -159,19 +159,50 @@ def find_agents(path: Path, chats: Sequence[Chat], notes: Sequence[str] = ()) ->
     InputError: they are unclear; it lists the participants, and `notes` on a column of sides.
     """
     messages = Counter(message.author for chat in chats for message in chat.messages)
-    by_name = {author for author in messages if set(fold(author).split("_")) & _AGENTS}
+    by_name = {author for author in messages if _words_of_name(author) & _AGENTS}
     if by_name and len(by_name) < len(messages):
         return by_name
+    beside = _beside_customers(chats)
+    if beside:
+        return beside
     present = Counter(
         author for chat in chats for author in {message.author for message in chat.messages}
     )
     most = [author for author, count in present.items() if 2 * count > max(len(chats), 2)]
     if len(most) == 1 and len(messages) > 1:
         return set(most)
+    addresses = {author for author in messages if author.casefold().partition("@")[0] in _AGENTS}
+    if addresses and len(addresses) < len(messages):
+        return addresses
     raise InputError(
         f"{path}: who answers is not clear; there are messages of {_listed(messages)}: "
         f"{'; '.join(['name the agent with --set agent=NAME', *notes])}"
     )
+
+
+def _words_of_name(author: str) -> set[str]:
+    """Return the words of a name, and the role behind it: "Anna (Support)"."""
+    _, _, role = author.casefold().rstrip(")").partition("(")
+    roles = set(role.split())
+    return set(fold(author).split("_")) | (roles if roles <= _AGENTS else set())
+
+
+def _beside_customers(chats: Sequence[Chat]) -> set[str]:
+    """Return who talks to those who have no name but a customer's, "Visitor 7", in every chat."""
+    agents = Counter[str]()
+    for chat in chats:
+        authors = {message.author for message in chat.messages}
+        unnamed = {author for author in authors if CUSTOMERS.issuperset(_words(author))}
+        if not unnamed:
+            return set()
+        agents.update(authors - unnamed)  # none of a chat without an answer
+    most = {author for author, count in agents.items() if 2 * count > len(chats)}
+    return most or set(agents)
+
+
+def _words(author: str) -> list[str]:
+    """Return the words of a name, without numbers; of a blank or a number itself."""
+    return _LETTERS.findall(author.casefold()) or [author]
 
 
 def _listed(messages: Counter[str]) -> str:

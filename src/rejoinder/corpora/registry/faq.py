@@ -9,11 +9,14 @@ from typing import Any, Literal
 
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
 from rejoinder.corpora.forms.choice import Choice
-from rejoinder.corpora.forms.columns import find_column, fold, is_name
-from rejoinder.corpora.forms.csv_pairs import read_csv
+from rejoinder.corpora.forms.columns import is_name
+from rejoinder.corpora.forms.csv_pairs import pair_columns, read_csv
+from rejoinder.corpora.forms.delimited import find_delimiter, header_place, sampled_rows
 from rejoinder.corpora.forms.formats import OwnSettings, describe_fields, text_of
+from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.readers.answers.table import KNOWN, NO_REPLY, WORDS
+from rejoinder.corpora.readers.answers.columns import KNOWN, answering_columns
+from rejoinder.corpora.readers.answers.table import NO_REPLY
 from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.records import BadRecordError, parse_lines, parse_object
 from rejoinder.corpora.registry.candidates import read_candidates
@@ -23,7 +26,6 @@ from rejoinder.corpora.splits import content_thread
 from rejoinder.settings import documented
 
 UNASKED = "replies without a question"  # a key of `Reading.dropped`
-_OF_PAIRS = ({"context", "response"}, {"question", "answer"})  # headers of a table of pairs
 _FOUND = Choice(is_settable=False)  # the form of a file is found by its content
 
 
@@ -63,18 +65,23 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Generator[E
 
 def _of_csv(path: Path, reading: Reading) -> Generator[Example]:
     """Yield the examples of a table of replies, or of pairs, which may have no header."""
-    if path.is_file() and _names_replies(inspect(path, _FOUND).columns):
+    sample = inspect(path, _FOUND) if path.is_file() else None
+    if sample is not None and (_names_replies(sample.columns) or _has_titles(sample)):
         return _of_replies(path, reading)
     return read_csv(path, reading, left_out=_left_out)
 
 
+def _has_titles(sample: Sample) -> bool:
+    """Return whether titles stand above the names of the columns."""
+    rows = sampled_rows(sample.lines, find_delimiter(sample.lines, KNOWN))
+    return header_place(rows, KNOWN) > 0
+
+
 def _names_replies(header: Sequence[str]) -> bool:
     """Return whether the first row names columns, other than those of pairs."""
-    names = {fold(name) for name in header}
-    if not all(map(is_name, header)) or any(pair <= names for pair in _OF_PAIRS):
+    if not all(map(is_name, header)) or pair_columns(header):
         return False
-    is_known = find_column(header, WORDS["text"]) is not None and len(names & KNOWN) > 1
-    return is_known or len(header) > 2
+    return len(answering_columns(header)) > 1 or len(header) > 2
 
 
 def _left_out(pair: Mapping[str, str]) -> str:

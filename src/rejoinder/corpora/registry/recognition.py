@@ -10,7 +10,8 @@ from typing import Literal
 
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.columns import is_known, is_name
-from rejoinder.corpora.forms.delimited import find_delimiter, sampled_rows
+from rejoinder.corpora.forms.csv_pairs import pair_columns
+from rejoinder.corpora.forms.delimited import find_delimiter, header_place, sampled_rows
 from rejoinder.corpora.forms.source import Sample, Source, look
 from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.readers import (
@@ -53,14 +54,14 @@ _ALL: list[Form] = [
     snippets.ESPANSO,
     snippets.CHATTERBOT,
     snippets.OSTICKET,
-    answers.FAQ_PAGE,
+    messages.TRANSCRIPT_TABLE,
     messages.MESSAGES,
-    answers.TABLE,
-    answers.JSON,
-    answers.TEXT,
+    messages.TRANSCRIPT,
+    *answers.FORMS,
 ]
 FORMS: dict[str, Form] = {form.name: form for form in _ALL}
 KNOWN = answers.KNOWN | messages.KNOWN
+_COMMON = frozenset(form.name for form in answers.FORMS)
 _TABLES = (".csv", ".tsv", ".tab")
 _OF_EXAMPLES = {"turns", "context"}
 _NESTED = {"turns", "messages", "conversations", "conversation"}
@@ -107,7 +108,7 @@ def title_of(path: str | Path) -> str:
 
 def _is_special(form: Form) -> bool:
     """Return whether a form is of one tool, and not one that many files have."""
-    return form.name not in ("table", "json", "text", "faq-page")
+    return form.name not in _COMMON
 
 
 def inspect(path: str | Path, choice: Choice, member: str = "", usual: str = "text") -> Sample:
@@ -146,7 +147,7 @@ def _columns(sample: Sample, choice: Choice) -> tuple[str, ...]:
     rows = sampled_rows(sample.lines, delimiter)
     if not rows:
         return ()
-    header = rows[0]
+    header = rows[header_place(rows, KNOWN, choice.columns.values())]
     is_wide = len(header) > 1
     is_even = all(len(row) == len(header) for row in rows)
     known = sum(is_known(name, KNOWN) for name in header)
@@ -191,6 +192,11 @@ def _unknown_form(sample: Sample, holds: str, choice: Choice) -> str:
             f"{sample.source} is Parquet with a conversation a row; messages are read, one a row: "
             "save it as JSON lines (pandas: to_json(orient='records', lines=True)) for "
             "`rejoinder data jsonl`"
+        )
+    if holds == "chats" and sample.columns and pair_columns(sample.columns):
+        return (
+            f"{sample.source} holds pairs of a message and its reply, not chats; make a data "
+            f"folder of it: rejoinder data csv {shlex.quote(str(sample.source))} -o DIR"
         )
     files = [name for name in sample.members if name.lower().endswith(_READ)]
     if sample.kind == "zip" and len(files) > 1:

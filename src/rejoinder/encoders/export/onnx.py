@@ -28,7 +28,7 @@ from rejoinder.encoders.export.folder import folder_bytes, read_card
 from rejoinder.encoders.export.int8 import use_int8
 from rejoinder.encoders.export.onnx_card import JOINED_ONNX_CARD, onnx_card
 from rejoinder.encoders.families import family
-from rejoinder.encoders.onnx import (
+from rejoinder.encoders.onnx.folder import (
     CARD,
     COMBINED,
     FORMAT,

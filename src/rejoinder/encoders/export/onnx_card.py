@@ -7,7 +7,7 @@ from typing import Any
 
 from rejoinder.conversations import PERSONA
 from rejoinder.encoders.conversation import INVERSE_TEMPERATURE
-from rejoinder.encoders.onnx import TRUNK_INT8
+from rejoinder.encoders.onnx.folder import TRUNK_INT8
 
 JOINED_ONNX_CARD = (
     "\n\n## ONNX\n\n`rejoinder.load` opens this folder without PyTorch too. The folders `first` and"

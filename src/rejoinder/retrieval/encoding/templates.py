@@ -9,17 +9,8 @@ import html
 import re
 
 from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.text.placeholders import PLACEHOLDER
 
-_DIRECTIVE = r"%fill[a-z]{0,20}:[^%\n]{0,200}%|\{[a-z]{2,20}:[^{}\n]{0,200}\}"
-PLACEHOLDER = search_pattern(
-    r"\{\{\{[^{}]{0,200}\}\}\}|\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>"
-    rf"|{_DIRECTIVE}|[#%$]\{{[^{{}}\n]{{1,80}}\}}|\{{[!$][A-Za-z_][\w.:]{{0,80}}\}}"
-    r"|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>"
-    r"|\[\[[^\[\]\n]{1,80}\]\]|\[[A-Z][\w .-]{0,40}\]|\u00ab[A-Za-z_]\w{0,40}\u00bb"
-    r"|%[A-Za-z_]\w*%|\$\{?[A-Za-z_]\w*\}?"
-)
-"""Placeholders of a reply: {{x}}, {{{x}}}, {x}, {$x}, {!X.Y}, #{x}, %{x}, ${a.b}, <x>, [X], [[x]],
-%x%, $x, "x" in angle quotes, and the fields of text expanders: %filltext:..%, {formtext: ..}."""
 _DIRECTIVE_START = match_pattern(r"[%{][a-z]{2,20}:")
 _TAG_END = r"""(?:=\s?"[^"<]*+"|=\s?'[^'<]*+'|[^<>])*+>"""  # quoted values may hold ">"
 _BREAK = search_pattern(rf"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b{_TAG_END}", re.IGNORECASE)

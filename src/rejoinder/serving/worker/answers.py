@@ -1,27 +1,21 @@
-"""Answers to batches of requests: the index, the models beside it, and each kind of job."""
+"""Answers to batches of requests: the index and the models beside it, and the jobs that search."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import numpy as np
-
-from rejoinder.arrays import FloatArray
 from rejoinder.conversations import read_contexts
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Outcome, Recorded, Recorder
 from rejoinder.curation.shared_answers import SharedAnswers
 from rejoinder.curation.tickets import Ticket
-from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import BusyError, InputError
@@ -30,9 +24,10 @@ from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import forbidden_keys, keep_subjects
 from rejoinder.retrieval.replies import Reply
-from rejoinder.retrieval.search import Cascade, answered, score_lists
+from rejoinder.retrieval.search import Cascade, answered
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.http.logs import logger
+from rejoinder.serving.worker.condition import Condition, ConditionWatch
 from rejoinder.serving.worker.jobs import UnavailableError
 from rejoinder.serving.worker.loading import Follower
 from rejoinder.serving.worker.reports import Reports, UsageReport
@@ -40,17 +35,11 @@ from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.worker.stamps import Stamps
 from rejoinder.stores.log.database import LogError
 from rejoinder.stores.names import CALIBRATION
-from rejoinder.stores.scan import all_scores
-from rejoinder.stores.store import PATIENCE, DeniedError, StaleError, UnreachableError
-from rejoinder.text.tokenizer import encode_messages
+from rejoinder.stores.store import PATIENCE, StaleError
 
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
-
-RETRY = 1.0  # seconds until the condition of an index is looked at again
-
-READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 T = TypeVar("T")
 
@@ -75,13 +64,6 @@ class Question:
         return json.dumps(vars(self.options), sort_keys=True)
 
 
-class Condition(NamedTuple):
-    """The condition of an index: whether it can be opened, and its log be written."""
-
-    trouble: str | None = None  # why not
-    searches: bool = False  # whether all requests that only search are answered nevertheless
-
-
 class _Query(NamedTuple):
     row: int  # among the questions
     question: Question
@@ -94,9 +76,9 @@ class _Query(NamedTuple):
 class Answers:
     """An open index and the models beside it.
 
-    A kind of job is a method that takes the items of several requests and returns the result of
-    each. One thread searches, and calls `refresh` before; others may change the index, tell what
-    there is and report on its use meanwhile.
+    A kind of job is a method, or a function of `text_jobs` or `edits`, that takes the items of
+    several requests and returns the result of each. One thread searches, and calls `refresh`
+    before; others may change the index, tell what there is and report on its use meanwhile.
     """
 
     sources: Sources
@@ -114,8 +96,7 @@ class Answers:
     _is_outdated: bool = field(default=False, init=False)  # whether that is of earlier replies
     _stamps: Stamps = field(init=False)
     _follower: Follower = field(init=False)
-    _condition: Condition = field(default=Condition(), init=False)
-    _condition_until: float = field(default=0.0, init=False)  # when it is looked at again
+    _condition: ConditionWatch = field(init=False)
     _reports: Reports = field(default_factory=Reports, init=False)
 
     def __post_init__(self) -> None:
@@ -124,6 +105,7 @@ class Answers:
         self._recorder = Recorder(self.index, self.log)
         self._stamps = Stamps(self.index.store)
         self._follower = Follower(self.index, self._stamps.latest())
+        self._condition = ConditionWatch(self.index, self.log, self._stamps)
 
     def close(self) -> None:
         """Look at the indexes no more; what runs is finished."""
@@ -226,51 +208,6 @@ class Answers:
             raise InputError("this server has no second index; start it with --beside INDEX")
         return self.second.replies(questions)
 
-    def queries(self, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
-        """Encode texts of several requests as messages: (n, d) each, and their tokens."""
-        vectors = self.encoder.encode_contexts([[text] for part in texts for text in part])
-        if isinstance(vectors, ContextVectors) or vectors.ndim != 2:
-            raise InputError(
-                f"{self.model} gives a conversation several vectors; take input_type 'document' "
-                "here"
-            )
-        return self._counted(vectors, texts)
-
-    def documents(self, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
-        """Encode texts, of several requests, as responses: (n, d) each, and their tokens."""
-        vectors = self.encoder.encode_responses([text for part in texts for text in part])
-        return self._counted(vectors, texts)
-
-    def scores(self, pairs: list[tuple[str, list[str]]]) -> list[tuple[FloatArray, int]]:
-        """Score texts, (n,) for each message, with the slow model if there is one; and tokens."""
-        contexts = [[message] for message, _ in pairs]
-        texts = [documents for _, documents in pairs]
-        if self.ranker is not None:
-            both = zip(score_lists(self.ranker, contexts, texts), self._tokens(texts), strict=True)
-            return list(both)
-        vectors: Any = self.encoder.encode_contexts(contexts)
-        has_several = isinstance(vectors, ContextVectors) or vectors.ndim == 3
-        queries = vectors if has_several else vectors[:, None]
-        rows = self.documents(texts)
-        return [
-            (all_scores(own, [query])[0], tokens)
-            for query, (own, tokens) in zip(queries, rows, strict=True)
-        ]
-
-    def intents(self, texts: list[list[str]]) -> list[list[dict[str, Any]]]:
-        """Classify the texts of several requests."""
-        assert self.classifier is not None
-        predictions = self.classifier.predict([text for part in texts for text in part])
-        intents = [
-            {
-                "labels": list(prediction.labels),
-                "out_of_scope": prediction.out_of_scope,
-                "ranking": [{"label": name, "probability": p} for name, p in prediction.ranking],
-            }
-            for prediction in predictions
-        ]
-        return _split(intents, texts)
-
     def candidates(self, pages: list[tuple[int, int]]) -> list[tuple[list[dict[str, Any]], int]]:
         """Return candidates from a position on, at most so many, and how many the index has."""
         results = []
@@ -327,7 +264,11 @@ class Answers:
 
     def condition(self, requests: list[None]) -> list[Condition]:
         """Return whether the indexes can be opened from where they are kept, by any model."""
-        return [self._latest_condition()] * len(requests)
+        condition = self._condition.latest()
+        if self.second is not None and condition.trouble is None:
+            [second] = self.second.condition([None])
+            condition = second._replace(searches=second.searches and condition.searches)
+        return [condition] * len(requests)
 
     def report(self, requests: list[None]) -> list[UsageReport]:
         """Return the report on the use of the index."""
@@ -400,51 +341,6 @@ class Answers:
             "minimum_score": None if head is None else head.minimum_score,
         }
 
-    def _latest_condition(self) -> Condition:
-        if time.monotonic() > self._condition_until:
-            self._condition = self._find_condition()
-            self._condition_until = time.monotonic() + RETRY
-        if self.second is None or self._condition.trouble is not None:
-            return self._condition
-        second = self.second._latest_condition()
-        return second._replace(searches=second.searches and self._condition.searches)
-
-    def _find_condition(self) -> Condition:
-        """Look whether the index can be opened and its log be written.
-
-        A server may well have an index that it may only read. While a database does not answer, an
-        exact search goes on in memory.
-        """
-        searches = self.index.manifest.approximate is None
-        try:
-            self._stamps.check()
-            self.index.store.check()
-            self.log.database.check()
-        except DeniedError:
-            pass
-        except UnreachableError as error:
-            return Condition(str(error), searches)
-        except InputError as error:
-            return Condition(str(error))
-        except OSError as error:
-            if error.errno not in READ_ONLY:
-                return Condition(str(error))
-        return Condition(None, searches)
-
-    def _counted(self, vectors: FloatArray, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
-        """Cut vectors into those of each request, with the tokens read.
-
-        0 of a model that is not Rejoinder's own.
-        """
-        return list(zip(_split(vectors, texts), self._tokens(texts), strict=True))
-
-    def _tokens(self, texts: list[list[str]]) -> list[int]:
-        counts = np.zeros(sum(map(len, texts)), dtype=np.int64)
-        if isinstance(self.encoder, TruncationCounter):
-            flat = [text for part in texts for text in part]
-            counts += encode_messages(self.encoder.tokenizer, flat, self.encoder.message_length)[1]
-        return [int(tokens.sum()) for tokens in _split(counts, texts)]
-
     def change(self, change: Callable[[Index], T]) -> T:
         """Change the index in its store; wait while another process is changing it."""
         with contextlib.ExitStack() as stack:
@@ -475,9 +371,3 @@ def _told_as_unavailable(*errors: type[Exception]) -> Iterator[None]:
 
 def _to_json(replies: Sequence[Reply], confidence: float | None = None) -> dict[str, Any]:
     return {"replies": [reply.to_json() for reply in replies], "confidence": confidence}
-
-
-def _split(values: Any, parts: Sequence[Sequence[Any]]) -> list[Any]:
-    """Cut values into parts of the lengths of `parts`."""
-    ends = np.cumsum([len(part) for part in parts]).tolist()
-    return [values[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]

@@ -24,10 +24,10 @@ class EndedError(UnavailableError):
 
 
 class Job(NamedTuple):
-    """A method of `Answers` and the item of one request for it.
+    """A method or function of `Answers` and the item of one request for it.
 
-    It costs about as much as `size` texts. The method gets the items of all jobs of a batch that
-    have the same method.
+    It costs about as much as `size` texts. The function gets the items of all jobs of a batch that
+    have the same one.
     """
 
     work: Work

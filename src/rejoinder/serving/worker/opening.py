@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rejoinder.encoders.onnx import MANIFEST as ONNX
+from rejoinder.encoders.onnx.folder import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers

@@ -173,13 +173,13 @@ class LogFile(LogDatabase):
         with self.connected() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def truncate_wal(self, connection: sqlite3.Connection, wait: float = TIMEOUT) -> None:
+    def truncate_wal(self, connection: sqlite3.Connection) -> None:
         """Write what the write-ahead log holds into the file, and empty it.
 
         Raises:
             BusyError: another process has been reading all the while.
         """
-        end = time.monotonic() + wait
+        end = time.monotonic() + TIMEOUT
         while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             if time.monotonic() > end:
                 raise BusyError(

@@ -81,10 +81,11 @@ FOLDER = Kind(
         *(f"{folder}/{name}" for folder in ("segment-*", ".segment-*.part") for name in FILES),
         *("replies.db" + depth * "/*" for depth in range(1, 8)),  # of milvus-lite
     ),
+    signs=(f"segment-*/{OFFSETS}",),
 )
 _TRIES = 50  # of a check that somebody's change gets in the way of, and seconds in between
 _PAUSE = 0.02
-_MEND = "build the index again or copy it again"
+_MEND = "build the index again (--overwrite) or copy it again"
 
 
 class FolderStore(Store):

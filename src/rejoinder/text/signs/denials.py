@@ -32,6 +32,7 @@ from rejoinder.text.signs.lexicon import (
     WISH,
     WISHING,
 )
+from rejoinder.text.signs.phrases import noun_phrase
 from rejoinder.text.signs.poles import has_content, is_end, pole_of
 from rejoinder.text.signs.sign import Sign
 
@@ -63,6 +64,8 @@ _LASTING = frozenset(["since", "yesterday"])  # "no heating since yesterday, ple
 _NEEDED = frozenset(["needed", "necessary", "required"])
 _NEEDING_NOTHING = frozenset(["it", "you"])  # "you do not need to"
 _TOLD = frozenset(["me", "us"])
+_GIVING = frozenset(["send", "giv", "bring", "mail", "email"])  # stems
+_ENSURING = frozenset(["sure", "ensure", "certain"])  # "make sure that it is not cancelled"
 _FINITE = frozenset(["is", "are", "was", "were", "has", "have", "had"])
 
 
@@ -81,6 +84,8 @@ def denied_places(tokens: list[str]) -> dict[int, Sign]:
         elif tokens[position] == "nothing" and _is_object(tokens, position):
             signs[position - 1] = Sign.NOT_SO
     signs |= dict.fromkeys(bare_denials(tokens), Sign.UNWISHED)
+    given = [_given(tokens, at) for at, sign in signs.items() if sign is Sign.UNWISHED]
+    signs |= dict.fromkeys(itertools.chain.from_iterable(given), Sign.UNWISHED)
     unwished = [at for at, sign in signs.items() if sign in (Sign.UNWISHED, Sign.UNINTENDED)]
     objects = itertools.chain.from_iterable(_objects(tokens, at) for at in unwished)
     return dict.fromkeys(objects, Sign.OPEN) | signs
@@ -132,6 +137,24 @@ def _objects(tokens: list[str], position: int) -> list[int]:
                 break
             positions.append(at)
     return positions
+
+
+def _given(tokens: list[str], position: int) -> list[int]:
+    """Return the places of what others shall not give, if a clause says no more of it.
+
+    "Do not send me an invoice" wants none; "do not send it to my old address" does.
+    """
+    before = itertools.takewhile(lambda token: token not in ENDS, reversed(tokens[:position]))
+    if stem_of(tokens[position]) not in _GIVING or not SELF.isdisjoint(before):
+        return []
+    start = position + 1
+    start += not _TOLD.isdisjoint(tokens[start : start + 1])
+    phrase = noun_phrase(tokens, start)
+    following = itertools.takewhile(
+        lambda at: tokens[at] not in ENDS, range(phrase[-1] + 1 if phrase else 0, len(tokens))
+    )
+    is_all = all(tokens[at] in _THANKS or not has_content(tokens, at) for at in following)
+    return phrase if phrase and is_all else []
 
 
 def _is_measured(tokens: list[str], position: int) -> bool:
@@ -222,6 +245,8 @@ def _denial_by_not(tokens: list[str], position: int, before: list[str]) -> Sign:
     is_question = position <= 2 and tokens[0] in AUXILIARIES - {"do"}
     is_question = is_question or (tokens[:2] == ["do", "not"] and tokens[2:3] in ASKED)
     is_unable = not ABLE.isdisjoint(before[-1:])
+    if _is_ensured(tokens[:position]):
+        return Sign.UNWISHED
     if is_question or tokens[0] in ("why", "how", "what"):
         return Sign.OPEN
     if _is_unintended(tokens, position):
@@ -240,6 +265,15 @@ def _denial_by_not(tokens: list[str], position: int, before: list[str]) -> Sign:
         is_needless = following[:1] in (["need"], ["want"]) and following[1:] != ["to"]
         is_wish = subject in WISHING or (is_needless and subject not in _NEEDING_NOTHING)
     return Sign.UNWISHED if is_wish else Sign.NOT_SO
+
+
+def _is_ensured(before: list[str]) -> bool:
+    """Return whether somebody shall see to it that what follows is not so: "make sure that"."""
+    clause = [*itertools.takewhile(lambda token: token not in ENDS, reversed(before))]
+    place = next((at for at, token in enumerate(clause) if token in _ENSURING), None)
+    if place is None:
+        return False
+    return clause[place] == "ensure" or clause[place + 1 : place + 2] in (["make"], ["making"])
 
 
 def _is_unintended(tokens: list[str], position: int) -> bool:

@@ -21,6 +21,7 @@ from rejoinder.text.signs.phrases import had_places, offered_places
 from rejoinder.text.signs.poles import MOVES, QUALITIES, has_content, pole_of
 from rejoinder.text.signs.sign import Said, Sign
 from rejoinder.text.signs.tokens import tokenize
+from rejoinder.text.signs.unasked import is_unasked, unasked_ends
 
 MOST_WORDS = 60  # of a text; a longer one is not a plain statement
 TIMES = "before"  # stands for before and, the other pole, after
@@ -35,6 +36,7 @@ def signs(text: str) -> Mapping[str, Said]:
         return readings
     is_asked = _is_asked(tokens) and not bare_denials(tokens)
     denied = denied_places(tokens)
+    denied |= dict.fromkeys(unasked_ends(tokens), Sign.UNINTENDED)
     known = had_places(tokens) | denied
     offered = offered_places(tokens) - denied.keys() if is_asked else set()
     excepted = _excepted_place(tokens)
@@ -51,6 +53,8 @@ def signs(text: str) -> Mapping[str, Said]:
         if not is_kept:
             readings[word] = Said(sign, is_other)
     _open_what_is_ended(readings)
+    if is_unasked(tokens):
+        _regret_what_is_so(readings)
     times = {one for one, other in itertools.pairwise(tokens) if other not in ENDS} & TIME_WORDS
     if len(times) == 1:
         readings[TIMES] = Said(Sign.WISHED, "after" in times)
@@ -81,6 +85,13 @@ def _open_what_is_ended(readings: dict[str, Said]) -> None:
     for word, reading in readings.items():
         if reading.sign in (Sign.WISHED, Sign.HAD) and word not in ends:
             readings[word] = Said(Sign.OPEN)
+
+
+def _regret_what_is_so(readings: dict[str, Said]) -> None:
+    """Say that nobody wished what was done."""
+    for word, reading in readings.items():
+        if reading.sign is Sign.SO:
+            readings[word] = Said(Sign.UNINTENDED, reading.is_other)
 
 
 def _is_asked(tokens: list[str]) -> bool:

@@ -27,6 +27,14 @@ _PHRASES = (
     (search_pattern(r"\bgoing through\b"), "succeeding"),
     (search_pattern(r"\bdid (?:really |actually |finally )?get\b"), "got"),
     (search_pattern(r"\bset(?:ting)?[ -]?up\b"), "enable"),
+    (search_pattern(r"\bbe (?:there|here)\b"), "come"),
+    (search_pattern(r"\bbe (?:at|in)(?= (?:the|my|our|your|his|her|this|that)\b)"), "come to"),
+    (
+        search_pattern(
+            r"\bmake it(?= (?:to|on|at|for|today|tomorrow|this|next|then)\b|[ .,!?]*\Z)"
+        ),
+        "come",
+    ),
     (search_pattern(r"\b(?:turned|shown|showed) up\b(?! (?:the|my|our)\b)"), "arrived"),
     (search_pattern(r"\b(?:turn|show)(s|ing)? up\b(?! (?:the|my|our)\b)"), r"arrive\1"),
 )

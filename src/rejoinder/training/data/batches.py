@@ -28,20 +28,16 @@ from rejoinder.networks.packing import (
 )
 from rejoinder.networks.pair_batches import AnchoredBatch, SidesBatch, VectorBatch
 from rejoinder.text.dialogue import join_response
+from rejoinder.training.data.histories import HistoryOwners
 from rejoinder.training.data.tokens import TokenRows, TokenStore
 from rejoinder.training.recipe.losses import ALL_PRESENT, ContextMask
-from rejoinder.training.recipe.settings import History
 
 NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
 NONE: TokenRows = np.empty(0, np.int64)
 
 # n examples -> the k whose responses are additional negatives of each (n, k)
 ExtraNegatives = Callable[[TokenRows], TokenRows]
-Histories = Callable[
-    [TokenRows], TokenRows
-]  # n examples -> whose history each of them gets, -1: none (n,)
 FEWEST_PAIRS = 16  # of equal responses, where a card has any
-HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
 
 PackedTexts: TypeAlias = TokenBatch | SidesBatch | MaskedBatch | VectorBatch | AnchoredBatch
@@ -211,7 +207,7 @@ def make_step(
     portion: Portion,
     negatives: ExtraNegatives | None = None,
     packing: Packing = "together",
-    histories: Histories | None = None,
+    histories: HistoryOwners | None = None,
 ) -> StepBatch:
     """Return one process's part of the batch of the given examples.
 
@@ -283,7 +279,7 @@ class PairBatches:
     portion: Portion
     packing: Packing
     negatives: ExtraNegatives | None
-    histories: Histories | None
+    histories: HistoryOwners | None
     teacher: Callable[[StepBatch], Any] | None  # what looks up the teacher's output ahead
     device: torch.device
 
@@ -301,32 +297,6 @@ class PairBatches:
         if self.teacher is not None:
             batch = replace(batch, teacher_output=self.teacher(batch))
         return move(batch, self.device)
-
-
-class ChangedHistories:
-    """Changes histories as a recipe's [history] says.
-
-    The seed and the batch's examples alone decide.
-    """
-
-    def __init__(
-        self, changes: History, counts: Callable[[TokenRows], Ids], seed: tuple[int, ...]
-    ) -> None:
-        self._changes = changes
-        self._counts = counts
-        self._seed = seed
-
-    def __call__(self, rows: TokenRows) -> TokenRows:
-        """Return whose history each of n examples gets, -1: none (n,)."""
-        changes = self._changes
-        drawn = np.random.default_rng([*self._seed, HISTORY_STREAM, *rows.tolist()])
-        swap, begin = drawn.random((2, len(rows)))
-        has_earlier = self._counts(rows) > 0
-        earlier = np.where(swap < changes.left_out + changes.swapped, np.roll(rows, 1), rows)
-        if has_earlier.any():
-            others = np.resize(rows[has_earlier], len(rows))
-            earlier = np.where(~has_earlier & (begin < changes.new_subject), others, earlier)
-        return np.where(swap < changes.left_out, -1, earlier)
 
 
 def equal_pairs(hashes: TokenRows) -> TokenRows:

@@ -23,7 +23,7 @@ from rejoinder.settings import (
     section,
 )
 from rejoinder.text.tokenizer import Cut
-from rejoinder.training.recipe.optimization import Plateau, Stage
+from rejoinder.training.recipe.stages import Plateau, Stage
 
 NO_START = (
     "give a model to start from (--init MODEL, or init.model), a transformer for its parts"

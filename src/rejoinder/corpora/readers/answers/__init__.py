@@ -1,12 +1,6 @@
 """Answers with their questions, as tables, JSON, lists and pages have them."""
 
-from rejoinder.corpora.readers.answers.pages import FAQ_PAGE
-from rejoinder.corpora.readers.answers.table import JSON, KNOWN, TABLE, TEXT
+from rejoinder.corpora.readers.answers.columns import KNOWN
+from rejoinder.corpora.readers.answers.forms import FORMS
 
-__all__ = [
-    "FAQ_PAGE",
-    "JSON",
-    "KNOWN",
-    "TABLE",
-    "TEXT",
-]
+__all__ = ["FORMS", "KNOWN"]

@@ -59,11 +59,7 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     names = [name for name in sample.members if name.lower().endswith(_FILES)]
     with keep_open(source.path):
         for file in [Source(source.path, name) for name in names] or [source]:
-            text = file.text(choice.encoding, reading)
-            if file.name.suffix.lower() == ".md" or sample.kind == "markdown":
-                _read_markdown(text, bot)
-            else:
-                _read_yaml(load_yaml(text, str(file)), bot)
+            _read_file(file, sample, choice, reading, bot)
     if not bot.responses:
         raise InputError(
             f"{source} holds no response with a text, {counted(len(bot.intents), 'intent')}; name"
@@ -88,6 +84,21 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         yield Candidate(first, payload, title, tuple(dict.fromkeys(texts)))
     if unused := sum(intent not in used for intent in bot.intents):
         reading.drop("intents without a response of their name or in a rule", unused)
+
+
+def examples_of_intents(sample: Sample) -> dict[str, list[str]]:
+    """Return the examples of each intent in a file, in their order, without its responses."""
+    bot = _Bot()
+    _read_file(sample.source, sample, Choice(), Reading(), bot)
+    return bot.intents
+
+
+def _read_file(file: Source, sample: Sample, choice: Choice, reading: Reading, bot: _Bot) -> None:
+    text = file.text(choice.encoding, reading)
+    if file.name.suffix.lower() == ".md" or sample.kind == "markdown":
+        _read_markdown(text, bot)
+    else:
+        _read_yaml(load_yaml(text, str(file)), bot)
 
 
 def _read_yaml(values: Any, bot: _Bot) -> None:

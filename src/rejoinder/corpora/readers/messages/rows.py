@@ -14,7 +14,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import chat_name
 from rejoinder.corpora.readers.flags import PRIVATE_NOTES, HiddenMessages, word_of
 from rejoinder.corpora.readers.repeats import REPEATED, Repeats
-from rejoinder.corpora.readers.sides import UNCLEAR, WrittenBy, side_of
+from rejoinder.corpora.readers.sides import OF_BOTS, UNCLEAR, WrittenBy, side_of
 from rejoinder.corpora.readers.times import CLOCK
 from rejoinder.html_text import text_of_html
 
@@ -27,7 +27,6 @@ _OF_CUSTOMERS = frozenset(  # columns in which "true" is a customer's
     ("inbound", "incoming", "is_inbound", "is_incoming", "from_customer", "is_customer")
 )
 _OF_SYSTEM = "messages of the system"
-_OF_BOTS = "messages of bots beside agents"
 _SHOWN = 40  # letters of a value in a note
 _SHOWN_VALUES = 3  # in notes
 
@@ -128,7 +127,7 @@ class MessageRows:
         other = "customer" if counts["agent"] or counts["bot"] else other
         for row in self.kept:
             if row.side == "bot" and counts["agent"]:
-                self.reading.drop(_OF_BOTS)
+                self.reading.drop(OF_BOTS)
                 continue
             side = row.side or of_author.get(row.author, other)
             side = "agent" if side == "bot" else side

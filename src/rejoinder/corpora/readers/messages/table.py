@@ -88,7 +88,7 @@ def _cells(
 ) -> tuple[str, list[str], Iterator[tuple[str, Any]]]:
     """Return a table's form in words, its columns' names, and its rows, each with its place."""
     if sample.kind.startswith("json"):
-        return "JSON", list(sample.columns), json_rows(sample, "", reading)
+        return "JSON", list(sample.columns), json_rows(sample, (), reading)
     table = open_table(sample, choice, KNOWN, reading)
     return table.form, table.names, table.rows
 

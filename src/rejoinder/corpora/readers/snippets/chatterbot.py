@@ -10,7 +10,7 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import texts_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.table import gathered
+from rejoinder.corpora.readers.answers.records import gathered
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.yaml_text import load_sample
 from rejoinder.corpora.schema import Candidate

@@ -1,0 +1,188 @@
+"""The columns or fields that hold a reply, its title and its questions, by their names."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.columns import (
+    INTENT,
+    QUESTIONS,
+    REPLY,
+    columns_of,
+    find_column,
+    fold,
+    is_name,
+    name_keys,
+)
+from rejoinder.corpora.readers.help_desks.replies import ACTIONS
+from rejoinder.errors import InputError
+from rejoinder.patterns import MatchPattern, match_pattern
+
+# taken for the reply where none of `REPLY` is there
+BODY = ("content", "body", "message", "body_text", "body_html")
+TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
+WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
+WRITTEN_BY = ("author", "author_id", "sender", "sender_id", "sender_name", "from", "from_id",
+              "from_name", "speaker", "user", "user_id", "username")  # fmt: skip
+_ANSWERS = frozenset(("response", "reply", "answer", *ACTIONS))
+KNOWN = frozenset(itertools.chain(*WORDS.values()))
+# the same with a word in front or behind: "Canned Response", "Sample questions", "Answer text"
+_PREPARED = (
+    "canned|suggested|agent|bot|support|our|standard|saved|prepared|approved|official|model"
+    "|recommended|sample|template|example|macro|chat|email"
+)
+_ASKED = "sample|example|customer|user|alternative|alternate|common|similar|typical|training"
+_LANGUAGE = "text|body|content|en|de|fr|es|it|nl|pt|english|german|french|spanish"
+_WORDED = {
+    "text": match_pattern(
+        rf"(?:(?:{_PREPARED})_)?(?:response|reply|answer|snippet)(?:_(?:{_LANGUAGE}))?"
+        r"|macro_(?:text|body|message|content)"
+    ),
+    "questions": match_pattern(
+        rf"(?:(?:{_ASKED})_)?(?:questions?|examples|phrases|utterances)(?:_(?:{_LANGUAGE}))?"
+    ),
+}
+_SEVERAL = match_pattern(
+    rf"(?:(?:{_ASKED})_)?(?:questions|examples|phrases|utterances|patterns)(?:_(?:{_LANGUAGE}))?"
+)
+_NUMBERED = match_pattern(r"(?:question|utterance|phrase|pattern)s?_?\d{1,2}")
+_ALIKE = 0.8  # least likeness of a name and a usual one, of which it may be a slip
+_SHORT = {"text": "a", "questions": "q"}
+
+
+def reply_columns(
+    names: Sequence[str], choice: Choice, where: str, kind: str = "column"
+) -> dict[str, str]:
+    """Return the columns of text, title and questions. InputError: no reply, or two that may be."""
+    columns = columns_of(names, WORDS, choice, where)
+    if "text" not in choice.columns:
+        columns = _by_other_names(names, columns)
+    actions = find_column(names, ACTIONS)
+    if "text" not in columns and actions is not None and kind == "column":
+        columns = {"text": actions, **columns}
+    if "text" not in columns:
+        if len(names) == 1 and kind == "column" and is_name(names[0]):
+            return {"text": names[0]}
+        headless = "; without a header: --set format=table,header=no --set columns=text=1"
+        advice = choice.advice(
+            "name it with --set columns=text=NAME, of its questions with "
+            f"columns=text=NAME,questions=NAME{headless if kind == 'column' else ''}",
+            f"rename the {kind}s of the replies and their questions to answer and question",
+        )
+        raise InputError(
+            f"{where}: no {kind} {', '.join(WORDS['text'][:-1])} or {WORDS['text'][-1]}; there is "
+            f"{', '.join(map(str, names))[:200] or 'none'}: {advice}"
+        )
+    if "text" not in choice.columns:
+        refuse_messages(names, columns, choice, where)
+    rivals = [name for name in REPLY if find_column(names, [name]) is not None]
+    if len(rivals) > 1 and "text" not in choice.columns:
+        advice = choice.advice(
+            f"say which: --set columns=text={rivals[-1]}", "rename or delete all but one"
+        )
+        raise InputError(f"{where}: {' and '.join(rivals)} may both be the reply; {advice}")
+    return columns
+
+
+def _by_other_names(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns with those of a reply and its questions that no usual name has.
+
+    Beside questions "Suggested reply" is one sooner than "message".
+    """
+    named = dict(columns)
+    has_questions = "questions" in named or bool(numbered_questions(tuple(names)))
+    if has_questions and fold(named.get("text", "")) in BODY:
+        named["text"] = ""
+    missing = [role for role in _WORDED if not named.get(role)]
+    short = {role: find_column(names, [name]) for role, name in _SHORT.items()}
+    if len(missing) == len(short) and None not in short.values():
+        return {**columns, **{role: name for role, name in short.items() if name is not None}}
+    found = {}
+    for role in missing:
+        worded = [
+            name for name in names if name not in named.values() and _is_worded(name, _WORDED[role])
+        ]
+        if len(worded) == 1:
+            found[role] = worded[0]
+    return {**columns, **found}
+
+
+def _is_worded(name: str, pattern: MatchPattern[str]) -> bool:
+    """Return whether a name is one in other words; what it has in brackets does not count."""
+    keys = name_keys(str(name).partition("(")[0])
+    return any(pattern.fullmatch(key) for key in keys)
+
+
+def holds_several(name: str) -> bool:
+    """Return whether a column's name says that a cell holds several questions."""
+    return _is_worded(name, _SEVERAL)
+
+
+def answering_columns(names: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a reply, its title and its questions by their names; none is chosen."""
+    return _by_other_names(names, columns_of(names, WORDS, Choice(), ""))
+
+
+def names_a_reply(names: Sequence[str]) -> bool:
+    """Return whether one of some names is that of a reply."""
+    return "text" in answering_columns(names)
+
+
+@functools.lru_cache(maxsize=1024)
+def numbered_questions(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that hold a question each: `question 1`, `question 2`."""
+    return tuple(name for name in names if _NUMBERED.fullmatch(fold(name)))
+
+
+def roles_of(columns: Mapping[str, str], numbered: Sequence[str]) -> str:
+    """Return in words what each column is taken for."""
+    asked = [columns["questions"]] if "questions" in columns else []
+    questions = dict.fromkeys([*asked, *numbered])
+    roles = dict(columns)
+    if questions:
+        roles["questions"] = ", ".join(questions)
+    return ", ".join(f"{role} = {roles[role]}" for role in WORDS if role in roles)
+
+
+def misspelt(names: Sequence[str], columns: Mapping[str, str]) -> list[str]:
+    """Return notes on columns that are named almost as one of a title or of questions would be."""
+    notes = []
+    for role in ("title", "questions"):
+        near = (
+            (name, word)
+            for name in names
+            for word in difflib.get_close_matches(fold(name), WORDS[role], 1, _ALIKE)
+            if name not in columns.values()
+            and role not in columns
+            and not _NUMBERED.fullmatch(fold(name))
+        )
+        notes += [
+            f"{name} is a field of the replies; if it is their {role}, name the column {word}"
+            for name, word in near
+        ]
+    return notes
+
+
+def refuse_messages(
+    names: Sequence[str], columns: Mapping[str, str], choice: Choice, where: str
+) -> None:
+    """Raise InputError if the text of a record is what somebody wrote to a bot or in a chat."""
+    if fold(columns["text"]) in _ANSWERS or {"title", "questions"} & columns.keys():
+        return
+    intent = find_column(names, INTENT)
+    author = find_column(names, WRITTEN_BY)
+    if intent is None and author is None:
+        return
+    name = intent if intent is not None else author
+    advice = choice.advice(
+        f"say that they are replies: --set columns=text={columns['text']}",
+        f"rename the field {columns['text']} to answer if they are replies",
+    )
+    raise InputError(
+        f"{where}: with the field {name} these are messages that people wrote, not replies; use "
+        f"`rejoinder {'intents train' if intent is not None else 'data chats'}`, or {advice}"
+    )

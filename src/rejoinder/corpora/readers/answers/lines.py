@@ -1,0 +1,58 @@
+"""Replies as text, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.schema import Candidate
+from rejoinder.errors import InputError
+from rejoinder.patterns import search_pattern
+
+# Tags at the beginning or end of a line, JSON, YAML, headers of mails, cells with tabs: none of
+# them is a line that somebody says.
+_STRUCTURE = search_pattern(
+    r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
+    r"""|"\s*[}\]]|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
+)
+_DATA = search_pattern(r"""^\s*-\s+[a-z_]+:\s|"\s*:\s*["\[{\d]|"\s*[}\]]""")
+
+
+def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
+    """Yield a reply for each line that is not blank. InputError: one cannot be a reply."""
+    unsure = choice.encoding or sample.encoding in ("utf-16", "utf-8-sig", "utf-16-le")
+    encoding = choice.encoding or (sample.encoding if unsure else "utf-8")
+    for number, line in sample.source.lines(encoding, reading):
+        text = line.strip()
+        if not choice.form and (_STRUCTURE.search(text) or whatsapp_line(text) is not None):
+            is_data = _DATA.search(text) is not None
+            advice = (
+                "give the file the ending of its form, .json or .yml"
+                if is_data
+                else choice.advice(
+                    "--set format=text reads one reply a line all the same",
+                    "give it the ending of its form",
+                )
+            )
+            raise InputError(
+                f"{sample.source}:{number}: this looks like HTML, JSON, YAML, a table or a chat "
+                f"in a file of text; {advice}"
+            )
+        if text:
+            yield Candidate(text)
+
+
+TEXT = Form(
+    name="text",
+    title="text, one reply a line",
+    holds="replies",
+    export="save a list of replies as plain text (.txt, UTF-8), one a line",
+    matches=lambda sample: (
+        sample.kind == "text" and sample.source.name.suffix.lower() == ".txt" and not sample.columns
+    ),
+    read=read_text,
+)

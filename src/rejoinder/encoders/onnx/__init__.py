@@ -1,0 +1,1 @@
+"""ONNX folders, computed with numpy and onnxruntime alone; `export.onnx` writes them."""

@@ -1,0 +1,64 @@
+"""The condition of an index: whether it can be opened, and its log be written."""
+
+from __future__ import annotations
+
+import errno
+import time
+from typing import NamedTuple
+
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.errors import InputError
+from rejoinder.retrieval.index import Index
+from rejoinder.serving.worker.stamps import Stamps
+from rejoinder.stores.store import DeniedError, UnreachableError
+
+RETRY = 1.0  # seconds until the condition of an index is looked at again
+
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Condition(NamedTuple):
+    """The condition of an index: whether it can be opened, and its log be written."""
+
+    trouble: str | None = None  # why not
+    searches: bool = False  # whether all requests that only search are answered nevertheless
+
+
+class ConditionWatch:
+    """Looks at the condition of an open index, at most once in `RETRY` seconds."""
+
+    def __init__(self, index: Index, log: FeedbackLog, stamps: Stamps) -> None:
+        self._index = index
+        self._log = log
+        self._stamps = stamps
+        self._latest = Condition()
+        self._until = 0.0  # when it is looked at again
+
+    def latest(self) -> Condition:
+        """Return the condition as it was found the last time."""
+        if time.monotonic() > self._until:
+            self._latest = self._find()
+            self._until = time.monotonic() + RETRY
+        return self._latest
+
+    def _find(self) -> Condition:
+        """Look whether the index can be opened and its log be written.
+
+        A server may well have an index that it may only read. While a database does not answer, an
+        exact search goes on in memory.
+        """
+        searches = self._index.manifest.approximate is None
+        try:
+            self._stamps.check()
+            self._index.store.check()
+            self._log.database.check()
+        except DeniedError:
+            pass
+        except UnreachableError as error:
+            return Condition(str(error), searches)
+        except InputError as error:
+            return Condition(str(error))
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                return Condition(str(error))
+        return Condition(None, searches)

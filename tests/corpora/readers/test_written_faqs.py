@@ -1,0 +1,252 @@
+"""FAQs as people write them, and the lists, pages and tables that look like one and are none."""
+
+import json
+import time
+
+import pytest
+
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.answers.questions import listed_questions, split_questions
+from rejoinder.corpora.registry.candidates import read_candidates
+from rejoinder.corpora.registry.recognition import find_form
+from rejoinder.corpora.forms.choice import Choice
+from rejoinder.errors import InputError
+
+
+def read(path, text, reading=None):
+    path.write_text(text, encoding="utf-8")
+    return list(read_candidates(path, reading=reading or Reading()))
+
+
+def pairs(replies):
+    return [([text for (text,) in reply.examples], reply.text) for reply in replies]
+
+
+CANNED = [
+    "How can I help you today?\nWhat can I do for you?\nHello, thanks for contacting us.\n\n"
+    "Could you tell me your order number?\nPlease send me your order number.\n",
+    "".join(f"Reply {number}.\n\n" for number in range(20))
+    + "Is it urgent?\nI will look.\n\nDoes it still hurt?\nI am sorry.\n",
+    "".join(f"Reply {number}.\n" for number in range(50)) + "Question: what is it?\nAnswer: soon.\n",
+    "Thank you for writing.\nQuestion: have you tried to restart?\nI will pass this on.\nA. Smith will call you.\n",
+    "Hi! How can I help you today?\n\nThanks for waiting.\n\nCould you send me your order number?\n\n"
+    "I have refunded it.\n\nIs there anything else I can do for you?\n\nHave a nice day!\n",
+    "Hallo, wie kann ich Ihnen helfen?\n\nEinen Moment bitte.\n\nKann ich sonst noch etwas für Sie tun?\n\n"
+    "Danke für Ihre Anfrage.\n\nWie lautet Ihre Bestellnummer?\n\nIch sehe nach.\n",
+    "Bonjour, comment puis-je vous aider ?\n\nUn instant.\n\nQuel est votre numéro ?\n\nMerci.\n\nAutre chose ?\n\nAu revoir.\n",
+    "Which browser do you use?\n\nPlease clear your cache.\n\nDoes the error show on every page?\n\nWe are looking into it.\n\n"
+    "Is this still happening?\n\nThanks for confirming.\n",
+    "What error message appears?\n\nPlease restart it.\n\nIs the device plugged in?\n\nWe have escalated it.\n\n"
+    "When did it last work?\n\nThank you for your patience.\n",
+    "Dzień dobry, w czym mogę pomóc?\n\nChwileczkę.\n\nCzy to wszystko?\n\nDziękuję.\n\nJaki jest numer?\n\nSprawdzam.\n",
+    "What size do you wear?\nWe will send the right one.\n\nReady to try it out?\nStart for free.\n",
+    "Q4: we are closed from 24 to 31 December.\nA. Our address is 1 Mill Lane.\nBye.\n",
+]
+
+
+@pytest.mark.parametrize("text", CANNED)
+def test_lists_of_canned_replies_stay_lists(tmp_path, text):
+    replies = read(tmp_path / "a.txt", text)
+    assert [reply.text for reply in replies] == [line for line in text.splitlines() if line]
+
+
+WRITTEN = {
+    "Q: Where?\nA: Here.\n\nQ: Who?\n\nQ: When?\nQ: At what time?\nA: Now.\nb) or later.\n": [
+        (["Where?"], "Here."), (["When?", "At what time?"], "Now.\nb) or later.")],
+    "Question : Où ?\nRéponse : Ici.\n\nQuestion : Quand ?\nRéponse : Demain.\n": [(["Où ?"], "Ici."), (["Quand ?"], "Demain.")],
+    "F: Wo?\nA: Hier.\n\nF: Wann?\nA: Morgen.\n": [(["Wo?"], "Hier."), (["Wann?"], "Morgen.")],
+    "Q - Where?\nA - Here.\n-----\nQ - When?\nA - Now.\n": [(["Where?"], "Here."), (["When?"], "Now.")],
+    "Where is my lamp?\nWhen will it come?\nHow do I pay?\n\nWhere is my lamp?\nHere.\nBest regards\n\nhttps://x.example\n\n"
+    "When will it come?\n\nDo you ship it?\nSoon.\n\nHow do I pay?\nBy card.\n": [
+        (["Where is my lamp?"], "Here.\nBest regards\n\nhttps://x.example"),
+        (["When will it come?", "Do you ship it?"], "Soon."), (["How do I pay?"], "By card.")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_marks_of_languages_and_what_stands_between_entries(tmp_path, text):
+    assert pairs(read(tmp_path / "a.txt", text)) == WRITTEN[text]
+
+
+def test_lines_above_and_questions_without_an_answer_are_counted(tmp_path):
+    reading = Reading()
+    read(tmp_path / "a.txt", "Our shop, 2024.\nQ: Where?\nA: Here.\n\nQ: When?\n\nQ: Who?\nA: We.\n", reading)
+    assert reading.dropped == {"lines above the first question": 1, "questions without an answer": 1}
+
+
+PAGES = {
+    "# Tool\n\n## Install\n\nRun it.\n\n## FAQ\n\nQ: Is it free?\n\nA: Yes.\n\n## License\n\nMIT\n":
+        ["Run it.", "Q: Is it free?\nA: Yes.", "MIT"],
+    "## Q1: How do I change it?\n\nThere are two ways:\n\na) in the app\n\n## Q2: When?\n\nA: Now.\n":
+        ["There are two ways:\na) in the app", "Now."],
+    "## What does E1 mean?\n\n| Name | Message |\n|---|---|\n| E1 | Card declined |\n\n## Who?\n\nWe.\n": 2,
+    "## How do I return it?\n\n**Bought online?** Use the form.\n\n**Bought in a shop?** Bring it.\n":
+        ["Bought online? Use the form.\nBought in a shop? Bring it."],
+    "<h2><button>How do I pay?</button></h2><p>By card.</p><h2><button>When?</button></h2><p>Now.</p>": ["By card.", "Now."],
+    "**いつですか\uff1f**\n\n今です。\n\n**どこですか\uff1f**\n\nここです。\n": ["今です。", "ここです。"],
+    "| User | Message |\n|---|---|\n| Tom | hi |\n\n## Who?\n\nWe.\n": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PAGES)
+def test_pages_are_read_by_what_asks(tmp_path, text):
+    replies = read(tmp_path / ("a.html" if text.startswith("<") else "a.md"), text)
+    wanted = PAGES[text]
+    assert len(replies) == wanted if isinstance(wanted, int) else [reply.text for reply in replies] == wanted
+
+
+TOPICS = {
+    "a.html": ("<h3>How do I pay? <button>Copy link</button></h3><p>By card.</p><h3>When? <button>+</button></h3><p>Now.</p>",
+               [(["How do I pay?"], "By card."), (["When?"], "Now.")]),
+    "a.md": ("# Macros\n\n## Late parcel\n\nHi! We are sorry.\n\n**Did it not come by Friday?** Please call us.\n\nYours, Anna\n\n"
+             "## Refund\n\nIt is on its way.\n",
+             [([], "Hi! We are sorry.\nDid it not come by Friday? Please call us.\nYours, Anna"), ([], "It is on its way.")]),
+    "b.md": ("## Sizes\n\nS to XL.\n\n## Short answers\n\n| Question | Answer |\n|---|---|\n| Where? | In Bonn. |\n\n## Returns\n\nFree.\n",
+             3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_what_is_part_of_a_topic_stays_there(tmp_path, name):
+    text, wanted = TOPICS[name]
+    replies = read(tmp_path / name, text)
+    assert len(replies) == wanted if isinstance(wanted, int) else pairs(replies) == wanted
+
+
+def test_front_matter_makes_no_yaml_of_markdown(tmp_path):
+    text = "---\ntitle: FAQ\n---\n## When?\nNow.\n## Where?\nHere.\n"
+    assert pairs(read(tmp_path / "a.md", text)) == [(["When?"], "Now."), (["Where?"], "Here.")]
+
+
+def test_marks_are_no_part_of_titles(tmp_path):
+    (first, *_) = read(tmp_path / "a.md", "## Q1: How do I change it?\n\nA: In the app.\n\n## Q2: When?\n\nA: Now.\n")
+    assert (first.title, first.text) == ("How do I change it?", "In the app.")
+
+
+def test_very_many_bold_pieces_in_a_paragraph_take_no_time(tmp_path):
+    start = time.process_time()
+    read(tmp_path / "a.html", f"<h1>FAQ</h1><p>{'<b>x?</b>' * 20_000}</p>")
+    assert time.process_time() - start < 20
+
+
+def test_a_question_of_very_many_lines_takes_no_time(tmp_path):
+    start = time.process_time()
+    read(tmp_path / "a.txt", "Q: a\nA: b\nQ: c\nA: d\nQ: e\n" + "A: x\nQ: y\n" * 10_000 + "more\n" * 90_000)
+    assert time.process_time() - start < 20
+
+
+TABLES = {
+    "Title,Message,Auto Reply\nHi,Hello!,yes\n": "Hello!",
+    "name,body,is_reply\nHi,Hello!,true\n": "Hello!",
+    "title,content,First response\nHi,Hello!,2024-05-01\n": "Hello!",
+    "Name,Body,Median first reply\nHi,Hello!,2 h\n": "Hello!",
+    "title,body,approved answer\nGreeting,Hello!,yes\n": "Hello!",
+    "subject,body,agent_reply\nGreeting,Hello!,1\n": "Hello!",
+    "question,message,Canned Response\nWhen?,x,Now.\n": "Now.",
+    "customerQuestion,cannedResponse\nWhen?,Now.\n": "Now.",
+    "question_text,answer_text\nWhen?,Now.\n": "Now.",
+}
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_the_column_of_the_reply(tmp_path, text):
+    assert [reply.text for reply in read(tmp_path / "a.csv", text)] == [TABLES[text]]
+
+
+@pytest.mark.parametrize("name", ["num_questions", "Number of questions", "total_examples", "Related questions", "follow_up_questions"])
+def test_columns_that_hold_no_questions_of_the_reply(tmp_path, name):
+    assert read(tmp_path / "a.csv", f"title,answer,{name}\nPay,By card.,12\n")[0].examples == ()
+
+
+def test_a_mail_under_a_name_of_one_question_is_one(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('Antwort,Frage\nZwei Tage.,"Hallo,\nwo ist mein Paket?\nGrüße, Ada"\n', encoding="utf-8")
+    (reply,) = read_candidates(path, choice=Choice(columns={"text": "Antwort", "questions": "Frage"}))
+    assert len(reply.examples) == 1
+
+
+def test_titles_and_words_that_stand_alone_are_no_header(tmp_path):
+    (tmp_path / "a.csv").write_text("Canned Replies\nHello!\nText\nBye!\n")
+    assert [reply.text for reply in read_candidates(tmp_path / "a.csv")] == ["Hello!", "Text", "Bye!"]
+    replies = read(tmp_path / "b.csv", "Questions\nQuestion,Answer\nWhen?,Now.\n")
+    assert pairs(replies) == [(["When?"], "Now.")]
+    rows = "text,tag 1,tag 2\nTell us your name.,name,text\nType a subject.,subject,text\n"
+    assert [reply.text for reply in read(tmp_path / "c.csv", rows)] == ["Tell us your name.", "Type a subject."]
+    (tmp_path / "d.csv").write_text("Vorlage;Feld;Typ\nHallo;name;text\n")
+    choice = Choice(columns={"text": "Vorlage"})
+    assert [reply.text for reply in read_candidates(tmp_path / "d.csv", choice=choice)] == ["Hallo"]
+
+
+FAQS = [{"question": "When?", "answer": "Now."}]
+OBJECTS = [
+    {"Product name": "Shop", "faqs": FAQS},
+    {"Payment and more": FAQS},
+    {"default_answer": "Sorry.", "faqs": FAQS},
+    {"macros": FAQS, "stats": [{"first_response": 3}]},
+    {"errors": [{"message": "Deprecated"}], "faqs": FAQS},
+    {"auto_reply": False, "faqs": FAQS},
+    {"When?": "Now."},
+    {"When?": ["Now."]},
+    {"Now.": ["When?"]},
+]
+
+
+@pytest.mark.parametrize("value", OBJECTS, ids=json.dumps)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_objects_of_replies(tmp_path, value, indent):
+    assert pairs(read(tmp_path / "a.json", json.dumps(value, indent=indent))) == [(["When?"], "Now.")]
+
+
+def test_several_answers_are_variants_and_missing_ones_are_counted(tmp_path):
+    reading = Reading()
+    (reply,) = read(tmp_path / "a.json", json.dumps({"When?": ["Now.", "Soon."], "Who?": None, "Where?": ""}), reading)
+    assert (reply.text, reply.payload) == ("Now.", {"variants": ["Soon."]})
+    assert reading.dropped == {"entries without a text": 2}
+
+
+def test_entries_whose_key_is_no_question_are_counted(tmp_path):
+    reading = Reading()
+    value = {"What are your hours?": "9 to 5.", "version": "1.0"}
+    assert len(read(tmp_path / "a.json", json.dumps(value), reading)) == 1
+    assert reading.dropped == {"entries whose key is no question": 1}
+
+
+@pytest.mark.parametrize("value", [{"Display name": "Shop bot", "Title here": "x"}, {"book flight": ["I want to fly"]}])
+def test_settings_and_intents_are_no_answers(tmp_path, value):
+    (tmp_path / "a.json").write_text(json.dumps(value))
+    with pytest.raises(InputError):
+        list(read_candidates(tmp_path / "a.json"))
+
+
+def test_one_reply_that_the_desk_exports_is_read_back(tmp_path):
+    record = {"Short code": "hi", "text": "Hello!", "title": "hi", "examples": []}
+    (reply,) = read(tmp_path / "a.jsonl", json.dumps(record) + "\n")
+    assert (reply.text, reply.title, reply.payload["Short code"]) == ("Hello!", "hi", "hi")
+
+
+def test_yaml_of_replies(tmp_path):
+    reading = Reading()
+    text = "categories:\n- id: 1\nfaqs:\n- q: When?\n  a: Now.\n- q: Who?\n  a:\n- question: ~\n  answer: null\n"
+    assert pairs(read(tmp_path / "a.yml", text, reading)) == [(["When?"], "Now.")]
+    assert reading.dropped == {"rows without a reply": 3}
+
+
+def test_references_of_yaml_do_not_fill_memory(tmp_path):
+    texts = "".join(f"  - text {number}\n" for number in range(2_000))
+    entries = "".join(f"- answer: a{number}\n  questions: *q\n" for number in range(2_000))
+    (tmp_path / "a.yml").write_text(f"- answer: first\n  questions: &q\n{texts}{entries}")
+    with pytest.raises(InputError, match="1,000,000"):
+        list(read_candidates(tmp_path / "a.yml"))
+
+
+def test_lists_in_cells_as_numpy_writes_them():
+    assert listed_questions("['How do I pay?' 'Can I pay by card?']") == ["How do I pay?", "Can I pay by card?"]
+    assert listed_questions("[]") == []
+    assert listed_questions(r"['C:\dir?']") == [r"C:\dir?"]
+    assert split_questions("(hi|hello) there|bye") == ["(hi|hello) there", "bye"]
+
+
+@pytest.mark.parametrize("text", CANNED)
+def test_the_form_of_lists_is_text(tmp_path, text):
+    (tmp_path / "a.txt").write_text(text)
+    assert find_form(tmp_path / "a.txt", Choice(), "replies")[0].name == "text"
