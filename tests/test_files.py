@@ -14,7 +14,9 @@ import pytest
 
 from rejoinder import files
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_file, atomic_folder, check_replaceable, name_path_on_enospc
+from rejoinder.files import atomic_file, atomic_folder
+from rejoinder.paths import name_path_on_enospc
+from rejoinder.folder_kinds import Kind, check_replaceable
 
 MARKER = "config.json"
 KIND = Kind(
@@ -215,7 +217,8 @@ def test_a_kill_at_any_moment_leaves_a_whole_folder(tmp_path):
     """A process that replaces a folder over and over is killed (-9); the folder is there and whole, every time."""
     code = f"""
         from pathlib import Path
-        from rejoinder.files import Kind, atomic_folder
+        from rejoinder.files import atomic_folder
+        from rejoinder.folder_kinds import Kind
         KIND = Kind("numbers", "a", lambda number: number > 0, ("a", "b"))
         number = 0
         while True:

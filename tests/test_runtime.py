@@ -17,7 +17,7 @@ from rejoinder.encoders.onnx.folder import FORMAT, KIND
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest, signed
+from rejoinder.digests import file_digest, signed
 from rejoinder.intents.prediction import decide
 from rejoinder.intents.refusal import Rejection
 from rejoinder.networks.layers import segment_parts

@@ -69,7 +69,7 @@ def test_the_message_of_every_error_is_there(site):
         "corpora/lines.py",
         "stores/folder/log_file.py",
         "stores/postgres/errors.py",
-        "files.py",
+        "paths.py",
         "training/distributed.py",
     }
     assert len(silent) == len(elsewhere)

@@ -24,7 +24,8 @@ from rejoinder.cli.shell import guarded
 from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
-from rejoinder.files import atomic_file, parse_json
+from rejoinder.files import atomic_file
+from rejoinder.json_parsing import parse_json
 from workshop import reply_sections, result_sections
 from workshop.result_pictures import Json
 from workshop.result_sections import Rows, Section

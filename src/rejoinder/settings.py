@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails
 
 from rejoinder.errors import InputError
-from rejoinder.files import check_regular_file
+from rejoinder.paths import check_regular_file
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 DOCUMENTED = ConfigDict(**STRICT, use_attribute_docstrings=True)  # reads the source of each class

@@ -11,7 +11,7 @@ import pytest
 from rejoinder.lab.plan import load_table
 from rejoinder.corpora.forms.examples import read_examples, write_examples
 from rejoinder.errors import InputError
-from rejoinder.files import signed
+from rejoinder.digests import signed
 from tests.encoders.small import small_model
 from tests.evaluation.fakes import Rule, knows_even_ones, numbered_examples
 

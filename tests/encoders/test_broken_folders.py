@@ -15,7 +15,7 @@ from rejoinder.encoders.bundled import weights
 from rejoinder.encoders.onnx.encoder import OnnxEncoder
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest, signed
+from rejoinder.digests import file_digest, signed
 from rejoinder.safetensors_files import check_header
 from tests.encoders.conftest import saved
 

@@ -12,7 +12,7 @@ from rejoinder.encoders.folders import find
 from rejoinder.encoders.open import load, open_encoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
-from rejoinder.files import signed
+from rejoinder.digests import signed
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.opening import open_answers
 from rejoinder.serving.worker.sources import Sources

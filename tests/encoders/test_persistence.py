@@ -11,7 +11,7 @@ from rejoinder.encoders.export.folder import describe, export_quantized, sizes
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.persistence import load, load_module, read_config, save, save_joined
 from rejoinder.errors import InputError
-from rejoinder.files import signed
+from rejoinder.digests import signed
 from rejoinder.text.subwords import Subwords
 
 from .conftest import SUBWORDS, convert, saved

@@ -14,7 +14,7 @@ from rejoinder.arrays import unit_rows
 from rejoinder.encoders.open import open_texts
 from rejoinder.encoders.sentence import concatenate
 from rejoinder.errors import InputError
-from rejoinder.files import signed
+from rejoinder.digests import signed
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation.accuracy import evaluate

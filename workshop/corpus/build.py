@@ -27,8 +27,11 @@ from rejoinder.corpora.records import parse_lines, parse_object
 from rejoinder.corpora.registry.sources import CORPORA, read_settings
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import SPLITS, conversation_thread
+from rejoinder.digests import file_digest
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json
+from rejoinder.files import atomic_folder
+from rejoinder.folder_kinds import Kind, check_replaceable
+from rejoinder.json_parsing import parse_json
 from rejoinder.progress import Advance
 from workshop.corpus.messages import clean, persona_of, spaced_out, statements
 from workshop.corpus.plan import CorpusPlan, Evaluation

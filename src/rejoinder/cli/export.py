@@ -12,7 +12,7 @@ from rejoinder.cli.arguments import Json, Overwrite
 from rejoinder.cli.models import EXAMPLES, read_sample, report_truncated
 from rejoinder.cli.shell import emit, megabytes
 from rejoinder.errors import InputError
-from rejoinder.files import check_replaceable
+from rejoinder.folder_kinds import check_replaceable
 from rejoinder.progress import track
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rejoinder.cli.models import named_model, report_language
 from rejoinder.cli.replies.verbs import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import check_replaceable
+from rejoinder.folder_kinds import check_replaceable
 from rejoinder.progress import counted, note, track
 
 if TYPE_CHECKING:

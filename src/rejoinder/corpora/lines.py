@@ -21,7 +21,7 @@ from typing import IO, Any
 from rejoinder.corpora.limits import MAX_HISTORY, MAX_LINE_BYTES, check_unpacked
 from rejoinder.corpora.splits import Split
 from rejoinder.errors import InputError
-from rejoinder.files import check_regular_file
+from rejoinder.paths import check_regular_file
 from rejoinder.progress import Advance, counted
 
 if sys.version_info >= (3, 14):

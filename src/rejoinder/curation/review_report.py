@@ -8,17 +8,18 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from rejoinder import files
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.report_cells import WIDTH, reply_name
 from rejoinder.curation.review import Mistake, Review
 from rejoinder.documents import Block, Document, Table, Text
+from rejoinder.files import atomic_folder
+from rejoinder.folder_kinds import Kind
 from rejoinder.retrieval.index import Index
 
 REPORT = "report.md"
 FIGURES = "report.json"
 KIND = "rejoinder report on an index"
-FOLDER = files.Kind(
+FOLDER = Kind(
     "a report on an index", FIGURES, lambda figures: figures["kind"] == KIND, (REPORT, FIGURES)
 )
 
@@ -26,7 +27,7 @@ FOLDER = files.Kind(
 def save_review(index: Index, review: Review, folder: Path) -> None:
     """Write a report, whole or not at all, in place of an earlier one."""
     replies = dict(index)
-    with files.atomic_folder(folder, FOLDER, overwrite=True) as part:
+    with atomic_folder(folder, FOLDER, overwrite=True) as part:
         (part / REPORT).write_text(document(replies, review).markdown(), encoding="utf-8")
         figures = {"kind": KIND, "index": str(index.store), **asdict(review)}
         text = json.dumps(figures, indent=1, ensure_ascii=False)

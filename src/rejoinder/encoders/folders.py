@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rejoinder.digests import DIGEST, is_altered
 from rejoinder.encoders import bundled
 from rejoinder.encoders.bundled import PARTS
 from rejoinder.encoders.onnx.folder import MANIFEST as ONNX_MANIFEST
 from rejoinder.errors import InputError, shown
-from rejoinder.files import DIGEST, Kind, is_altered, is_ours, is_plain, parse_json
+from rejoinder.folder_kinds import Kind, is_ours
+from rejoinder.json_parsing import parse_json
+from rejoinder.paths import is_plain
 from rejoinder.safetensors_files import parameter_shapes
 
 JOINED = "joined"  # kind of a model of two others

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.digests import file_digest
 from rejoinder.encoders import bundled
 from rejoinder.encoders.conversation import track_truncation
 from rejoinder.encoders.engines import EngineName, check_engine, takes_programs
 from rejoinder.encoders.onnx.encoder import open_folder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown
-from rejoinder.files import file_digest
 from rejoinder.progress import Advance
 
 if TYPE_CHECKING:

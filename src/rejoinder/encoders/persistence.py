@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 
 from rejoinder.checks import check_count
 from rejoinder.devices import find_device
+from rejoinder.digests import file_digest, signed
 from rejoinder.encoders import joined
 from rejoinder.encoders.families import Model, build_module, family, parse_config
 from rejoinder.encoders.folders import CARD as CARD
@@ -38,11 +39,7 @@ from rejoinder.encoders.folders import read_folder
 from rejoinder.encoders.folders import weight_paths as weight_paths
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
-from rejoinder.files import (
-    atomic_folder,
-    file_digest,
-    signed,
-)
+from rejoinder.files import atomic_folder
 from rejoinder.networks import quantization
 from rejoinder.networks.inference import choose_precision, prepare
 from rejoinder.networks.quantization import Ranges, Scheme

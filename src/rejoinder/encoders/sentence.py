@@ -18,12 +18,12 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Conversation, read_contexts
+from rejoinder.digests import file_digest
 from rejoinder.documents import Described
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.vector_cache import RecentVectors, VectorCache
 from rejoinder.encoders.vectors import check_vectors
 from rejoinder.errors import InputError, import_extra
-from rejoinder.files import file_digest
 from rejoinder.progress import Advance
 
 # texts to vectors, (n, d)

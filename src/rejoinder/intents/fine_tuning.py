@@ -24,7 +24,7 @@ from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.families import check_texts
 from rejoinder.encoders.open import is_library
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.files import check_replaceable
+from rejoinder.folder_kinds import check_replaceable
 from rejoinder.intents.data import IntentData
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import set_dropout

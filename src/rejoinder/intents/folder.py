@@ -17,10 +17,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rejoinder import __version__
+from rejoinder.digests import file_digest, is_altered, signed
 from rejoinder.encoders.open import Vectors, open_texts
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
+from rejoinder.files import atomic_folder
+from rejoinder.folder_kinds import Kind
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.heads import (
     SETTINGS,
@@ -28,6 +30,7 @@ from rejoinder.intents.heads import (
     head_from,
 )
 from rejoinder.intents.refusal import Rejection, refused_words
+from rejoinder.json_parsing import parse_json
 from rejoinder.progress import counted
 from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate

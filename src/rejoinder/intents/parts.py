@@ -9,16 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
-from rejoinder import files
 from rejoinder.arrays import IntArray
 from rejoinder.errors import InputError
+from rejoinder.files import atomic_folder
+from rejoinder.folder_kinds import Kind
 from rejoinder.intents.data import IntentData
 from rejoinder.intents.sampling import fill_first, shuffled_ranks, text_groups
 
 NAMES = ("train", "valid", "test")
 MARKER = "parts.json"
 KIND = "rejoinder parts of intents"
-FOLDER = files.Kind(
+FOLDER = Kind(
     "parts of intents",
     MARKER,
     lambda facts: facts["kind"] == KIND,
@@ -50,7 +51,7 @@ def cut(data: IntentData, shares: Sequence[float], seed: int = 0) -> list[Intent
 
 def write_parts(parts: Sequence[IntentData], folder: Path, *, overwrite: bool = False) -> None:
     """Write parts as train.csv, valid.csv and test.csv, all or none; an empty part is left out."""
-    with files.atomic_folder(folder, FOLDER, overwrite=overwrite) as target:
+    with atomic_folder(folder, FOLDER, overwrite=overwrite) as target:
         for name, part in zip(NAMES, parts, strict=True):
             if not len(part):
                 continue

@@ -18,7 +18,8 @@ from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
 from rejoinder.evaluation.report import percent
-from rejoinder.files import Kind, atomic_folder
+from rejoinder.files import atomic_folder
+from rejoinder.folder_kinds import Kind
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntentData
 from rejoinder.intents.evaluation.accuracy import (

@@ -11,7 +11,7 @@ from rejoinder.corpora.forms.columns import INTENT, MESSAGE, QUESTIONS, find_col
 from rejoinder.corpora.forms.csv_pairs import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines
 from rejoinder.errors import InputError
-from rejoinder.files import parse_json
+from rejoinder.json_parsing import parse_json
 
 _TEXT = ("text", "utterance", "sentence", "query", "question", "phrase", "example", "pattern")
 _LABEL = ("label", "intent", "category", "class", "class_name", "tag", "topic")

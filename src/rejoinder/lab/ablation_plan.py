@@ -14,7 +14,7 @@ from pydantic import Field, PositiveFloat
 from rejoinder.corpora.pipeline.summary import SUMMARY
 from rejoinder.corpora.splits import Split
 from rejoinder.errors import InputError
-from rejoinder.files import parse_json
+from rejoinder.json_parsing import parse_json
 from rejoinder.settings import read_toml, section, validate
 from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe.settings import Recipe

@@ -19,7 +19,8 @@ from rejoinder.devices import find_device
 from rejoinder.encoders.export.checkpoints import find_checkpoint
 from rejoinder.errors import InputError, RejoinderError, import_extra
 from rejoinder.evaluation.bootstrap import Estimate, estimates
-from rejoinder.files import Kind, atomic_folder
+from rejoinder.files import atomic_folder
+from rejoinder.folder_kinds import Kind
 from rejoinder.intents.data import IntentData
 from rejoinder.intents.refusal import BoolArray
 from rejoinder.progress import Track, no_track

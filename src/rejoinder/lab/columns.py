@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rejoinder.digests import file_digest
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import RankingTask, all_responses, ranking_task, sample
-from rejoinder.files import file_digest
 from rejoinder.lab.plan import DataColumn
 from rejoinder.progress import Advance, silent
 

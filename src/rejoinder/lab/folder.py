@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rejoinder.errors import MissingExtraError
 from rejoinder.evaluation import plots
-from rejoinder.files import Kind, atomic_file, check_shared, is_ours
+from rejoinder.files import atomic_file
+from rejoinder.folder_kinds import Kind, check_shared, is_ours
 from rejoinder.lab.bars import draw_bars
 from rejoinder.lab.table import Table
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, parse_json
+from rejoinder.files import atomic_file
 from rejoinder.intents.fitting import fit
 from rejoinder.intents.heads import SETTINGS, Encoded, FeedForward, Settings, accuracy
+from rejoinder.json_parsing import parse_json
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import validate
 

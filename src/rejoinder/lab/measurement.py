@@ -18,7 +18,8 @@ from rejoinder.evaluation.tasks import (
     RankingTask,
     training_examples,
 )
-from rejoinder.files import atomic_file, parse_json
+from rejoinder.files import atomic_file
+from rejoinder.json_parsing import parse_json
 from rejoinder.lab.columns import about_column, absent_data, read_column, training_digest
 from rejoinder.lab.plan import DataColumn, SystemRow, TablePlan
 from rejoinder.lab.table import Cell, Table

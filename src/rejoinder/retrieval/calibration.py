@@ -21,8 +21,9 @@ from rejoinder.conversations import Conversation
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.sent_replies import with_sent_replies
+from rejoinder.digests import is_altered
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import is_altered, parse_json
+from rejoinder.json_parsing import parse_json
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.encoding.confidence import (
     FORMAT,

@@ -24,7 +24,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.candidates import distinct, read_candidates
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
-from rejoinder.files import is_plain
+from rejoinder.paths import is_plain
 from rejoinder.serving.http.logs import logger, places
 
 SECONDS = 10  # of a reading: of processor time, and half as much again until it is ended

@@ -26,8 +26,10 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.digests import file_digest
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import atomic_file, file_digest, is_within
+from rejoinder.files import atomic_file
+from rejoinder.paths import is_within
 from rejoinder.progress import Track
 from rejoinder.stores.manifest import ApproximateRecord, Method
 from rejoinder.stores.names import FAISS_FILE

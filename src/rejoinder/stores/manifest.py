@@ -15,7 +15,8 @@ import numpy as np
 
 from rejoinder.arrays import ranges
 from rejoinder.errors import InputError
-from rejoinder.files import is_plain, parse_json
+from rejoinder.json_parsing import parse_json
+from rejoinder.paths import is_plain
 from rejoinder.stores.models import ModelRecord
 from rejoinder.stores.runs import (
     Positions,

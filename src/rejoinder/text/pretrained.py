@@ -14,7 +14,8 @@ from typing import Any, Self
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, parse_json
+from rejoinder.files import atomic_file
+from rejoinder.json_parsing import parse_json
 from rejoinder.text.known_texts import KnownWords
 from rejoinder.text.tokenizer import Cut, Ids, check_cut
 

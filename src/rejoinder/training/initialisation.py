@@ -25,12 +25,12 @@ import torch
 
 from rejoinder.arrays import Ids, Joined
 from rejoinder.devices import move, segment_cost
+from rejoinder.digests import file_digest
 from rejoinder.encoders import bundled, joined, persistence
 from rejoinder.encoders.export import checkpoints
 from rejoinder.encoders.families import FAMILIES, family
 from rejoinder.encoders.open import is_library
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest
 from rejoinder.networks.inference import pack_linears
 from rejoinder.networks.packing import TRANSFORMER_SEGMENT_COST, pack
 from rejoinder.networks.pair_batches import VectorBatch

@@ -22,7 +22,8 @@ from torch import Tensor
 from rejoinder.encoders.families import Packing
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import ranks
-from rejoinder.files import atomic_file, parse_json
+from rejoinder.files import atomic_file
+from rejoinder.json_parsing import parse_json
 from rejoinder.networks.layers import scores_of
 from rejoinder.training.data.batches import PairBatch, make_batch
 from rejoinder.training.data.tokens import TokenRows, TokenStore

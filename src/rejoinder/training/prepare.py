@@ -22,11 +22,13 @@ import torch
 from rejoinder.arrays import Column, FloatArray
 from rejoinder.corpora.pipeline.summary import SUMMARY, kept_messages, limits_of_history
 from rejoinder.devices import CPU
+from rejoinder.digests import content_key, joined_digest
 from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, content_key, joined_digest, locked, remove_leftovers
+from rejoinder.files import atomic_file, remove_leftovers
+from rejoinder.locks import locked
 from rejoinder.progress import Advance
 from rejoinder.text.memory import Remembered
 from rejoinder.text.ngrams import build_ngrams

@@ -21,7 +21,8 @@ from rejoinder.cli.intents import (
 )
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, check_replaceable, check_shared
+from rejoinder.files import atomic_file
+from rejoinder.folder_kinds import check_replaceable, check_shared
 from rejoinder.progress import counted, note, track
 
 if TYPE_CHECKING:

@@ -191,7 +191,7 @@ def tokenise(
     data.cache=cache -o runs/small
     """
     from rejoinder.engine import local_engine
-    from rejoinder.files import check_shared
+    from rejoinder.folder_kinds import check_shared
     from rejoinder.settings import find_recipe
     from rejoinder.training import prepare, recipe_files
     from rejoinder.training.display import TerminalDisplay

@@ -21,7 +21,8 @@ from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import SPLITS, Split, content_thread, split_of
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, check_regular_file
+from rejoinder.files import atomic_file
+from rejoinder.paths import check_regular_file
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -44,7 +44,9 @@ from rejoinder.corpora.pipeline.work_folder import DONE, NothingKeptError, open_
 from rejoinder.corpora.registry.sources import find_corpus, find_inputs
 from rejoinder.corpora.splits import Split
 from rejoinder.engine import Engine, LocalEngine
-from rejoinder.files import atomic_file, atomic_folder, check_replaceable, parse_json
+from rejoinder.files import atomic_file, atomic_folder
+from rejoinder.folder_kinds import check_replaceable
+from rejoinder.json_parsing import parse_json
 from rejoinder.progress import Advance, StageProgress, silent
 
 

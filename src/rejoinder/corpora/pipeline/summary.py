@@ -10,9 +10,7 @@ from typing import Any
 from rejoinder.corpora.forms.formats import no_response
 from rejoinder.corpora.lines import Counts
 from rejoinder.corpora.splits import SPLITS, Split
-from rejoinder.files import (
-    Kind,
-)
+from rejoinder.folder_kinds import Kind
 
 SUMMARY = "data.json"  # identifies a data folder
 FORMAT = "rejoinder examples 1"

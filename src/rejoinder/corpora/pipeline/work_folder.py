@@ -14,15 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import InputError
-from rejoinder.files import (
-    atomic_file,
-    discard,
-    lock_path,
-    locked,
-    name_path_on_enospc,
-    remove,
-    remove_leftovers,
-)
+from rejoinder.files import atomic_file, discard, remove, remove_leftovers
+from rejoinder.locks import lock_path, locked
+from rejoinder.paths import name_path_on_enospc
 
 DONE = "done"
 _JOB = "job.json"

@@ -26,7 +26,7 @@ from rejoinder.corpora.readers import (
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.refused import refused_form
 from rejoinder.errors import InputError
-from rejoinder.files import check_regular_file
+from rejoinder.paths import check_regular_file
 
 # A form is recognised by the first of these that matches, so the special ones come first.
 _ALL: list[Form] = [

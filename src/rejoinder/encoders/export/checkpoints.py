@@ -18,9 +18,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from rejoinder.digests import file_digest
 from rejoinder.encoders.bundled import fetch
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
+from rejoinder.files import atomic_folder
+from rejoinder.folder_kinds import Kind
+from rejoinder.json_parsing import parse_json
 from rejoinder.networks.transformer import Transformer, TransformerShape
 from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate

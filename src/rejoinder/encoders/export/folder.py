@@ -19,7 +19,7 @@ from rejoinder.encoders.folders import describe as describe
 from rejoinder.encoders.folders import folder_bytes as folder_bytes
 from rejoinder.encoders.folders import model_folders as model_folders
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, check_replaceable
+from rejoinder.folder_kinds import Kind, check_replaceable
 from rejoinder.networks import quantization
 from rejoinder.networks.quantization import Half, Scheme
 

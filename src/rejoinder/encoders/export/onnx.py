@@ -23,6 +23,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from rejoinder.digests import file_digest, signed
 from rejoinder.encoders import joined, persistence
 from rejoinder.encoders.export.folder import folder_bytes, read_card
 from rejoinder.encoders.export.int8 import use_int8
@@ -41,7 +42,8 @@ from rejoinder.encoders.onnx.folder import (
     VOCABULARY,
 )
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import atomic_folder, check_replaceable, file_digest, signed
+from rejoinder.files import atomic_folder
+from rejoinder.folder_kinds import check_replaceable
 from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.packing import rectangle
 from rejoinder.networks.quantization import SCALE

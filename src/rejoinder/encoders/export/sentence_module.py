@@ -22,7 +22,9 @@ from rejoinder.encoders.bundled import WEIGHT_FILES
 from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.families import family_of
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
+from rejoinder.files import atomic_folder, follow_umask
+from rejoinder.folder_kinds import Kind, check_replaceable
+from rejoinder.json_parsing import parse_json
 from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.packing import rectangle
 from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages

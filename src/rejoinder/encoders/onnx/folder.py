@@ -13,9 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rejoinder.digests import file_digest, is_altered
 from rejoinder.encoders import bundled
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
+from rejoinder.folder_kinds import Kind
+from rejoinder.json_parsing import parse_json
+from rejoinder.paths import is_plain
 from rejoinder.text.history import HistoryText
 
 FORMAT = 2

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.files import signed
+from rejoinder.digests import signed
 from rejoinder.retrieval.encoding.held_out import HeldOutScores
 from rejoinder.stores.address import store_of
 from rejoinder.stores.manifest import Manifest

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rejoinder.errors import BusyError
-from rejoinder.files import atomic_file, lock_path, locked
+from rejoinder.files import atomic_file
+from rejoinder.locks import lock_path, locked
 from rejoinder.stores.log.database import TIMEOUT, LogDatabase, LogError
 
 SUFFIX = ".feedback.db"

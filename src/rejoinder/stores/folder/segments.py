@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.digests import file_digest
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest, is_within
+from rejoinder.paths import is_within
 from rejoinder.stores.manifest import OFFSETS, REPLIES, RESPONSES, VECTORS, Manifest
 from rejoinder.stores.scan import Array
 from rejoinder.stores.segments import Segment

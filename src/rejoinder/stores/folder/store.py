@@ -27,19 +27,11 @@ from typing import BinaryIO
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.digests import file_digest
 from rejoinder.errors import InputError
-from rejoinder.files import (
-    Kind,
-    atomic_file,
-    atomic_folder,
-    check_replaceable,
-    file_digest,
-    is_ours,
-    lock_path,
-    locked,
-    remove,
-    remove_leftovers,
-)
+from rejoinder.files import atomic_file, atomic_folder, remove, remove_leftovers
+from rejoinder.folder_kinds import Kind, check_replaceable, is_ours
+from rejoinder.locks import lock_path, locked
 from rejoinder.progress import Track
 from rejoinder.stores.ann import FaissIndex, build_file, library
 from rejoinder.stores.folder.log_file import LogFile

@@ -23,14 +23,11 @@ import pyarrow as pa
 from rejoinder.arrays import Column, Ids, Joined, ranges
 from rejoinder.conversations import Context
 from rejoinder.corpora.forms.examples import Piece, pieces_of, read_columns, read_piece
+from rejoinder.digests import file_digest
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import (
-    atomic_file,
-    atomic_folder,
-    file_digest,
-    parse_json,
-)
+from rejoinder.files import atomic_file, atomic_folder
+from rejoinder.json_parsing import parse_json
 from rejoinder.networks.pair_batches import VectorBatch
 from rejoinder.progress import Advance
 from rejoinder.text.dialogue import Dialogue

@@ -15,8 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from rejoinder.digests import DIGEST
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, atomic_file, parse_json
+from rejoinder.files import atomic_file
+from rejoinder.json_parsing import parse_json
 from rejoinder.training.run.state import RunState
 
 _FORMAT = 3

@@ -9,13 +9,10 @@ from pathlib import Path
 
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
-from rejoinder.files import (
-    check_replaceable,
-    check_shared,
-    locked,
-    name_path_on_enospc,
-    remove_leftovers,
-)
+from rejoinder.files import remove_leftovers
+from rejoinder.folder_kinds import check_replaceable, check_shared
+from rejoinder.locks import locked
+from rejoinder.paths import name_path_on_enospc
 from rejoinder.training.recipe.settings import Recipe
 from rejoinder.training.recipe_files import first_difference, load_recipe, save_recipe
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from rejoinder.documents import Described
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, parse_json
+from rejoinder.files import atomic_file
+from rejoinder.json_parsing import parse_json
 from rejoinder.training.recipe.settings import Recipe
 from rejoinder.training.run.folder import RunFolder
 from rejoinder.training.run.state import RunState

@@ -14,7 +14,7 @@ from rejoinder.corpora.readers.answers.records import gathered
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
-from rejoinder.files import parse_json
+from rejoinder.json_parsing import parse_json
 from rejoinder.patterns import match_pattern
 
 _FIRST_KEY = match_pattern(r'\s{0,99}\{\s{0,999}"((?:[^"\\\n]|\\.){1,999})"\s{0,9}:\s{0,9}["\[]')

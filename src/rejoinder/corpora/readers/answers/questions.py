@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rejoinder.files import parse_json
+from rejoinder.json_parsing import parse_json
 from rejoinder.patterns import match_pattern, search_pattern
 
 MARKS_OF_QUESTIONS = ("?", "\uff1f", "\u061f")

@@ -22,7 +22,7 @@ from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.standing import CONDITIONAL
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
-from rejoinder.files import parse_json
+from rejoinder.json_parsing import parse_json
 from rejoinder.patterns import search_pattern
 
 _PHRASES = search_pattern(r"_(?:usersays|entries)_([A-Za-z-]+)$")

@@ -18,8 +18,8 @@ from rejoinder.corpora.readers.help_desks.fields import first_text
 from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
-from rejoinder.files import parse_json
 from rejoinder.html_text import text_of_html
+from rejoinder.json_parsing import parse_json
 
 ACTIONS = ("actions_json", "actions")  # columns of macros in a table
 _TEXT = ("body_text", "content", "description_text")
