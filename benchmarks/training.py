@@ -29,7 +29,7 @@ from rejoinder.encoders.families import build_module
 from rejoinder.training.data.batches import EpochOrder, make_batch
 from rejoinder.training.distributed import set_up
 from rejoinder.training.loop import train
-from rejoinder.training.prepare import prepare
+from rejoinder.training.preparation.inputs import prepare
 from rejoinder.training.recipe.settings import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe.stages import Stage
 from rejoinder.training.recipe_files import load_recipe

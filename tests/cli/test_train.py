@@ -9,9 +9,9 @@ from unittest.mock import DEFAULT, Mock
 import pytest
 
 from rejoinder.training.display import TerminalDisplay
-from rejoinder.training import prepare as prepare_module
+from rejoinder.training.preparation import inputs as prepare_module
 from rejoinder.training.run import checkpoint
-from rejoinder.training.prepare import prepare
+from rejoinder.training.preparation.inputs import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from tests.training.tiny import recipe, write_data
 

@@ -20,7 +20,7 @@ from rejoinder.training.data.batches import (
 )
 from rejoinder.training.data.histories import ChangedHistories
 from rejoinder.training.negatives import with_negatives
-from rejoinder.training.prepare import prepare
+from rejoinder.training.preparation.inputs import prepare
 from rejoinder.training.recipe.settings import History
 from rejoinder.arrays import Column
 from rejoinder.training.data.tokens import Histories, TokenStore, join_stores, token_hashes

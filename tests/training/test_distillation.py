@@ -21,7 +21,7 @@ from rejoinder.training.distillation import SimilarityDistiller, TeacherDistille
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.recipe.losses import ContextMask, Loss
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.prepare import prepare
+from rejoinder.training.preparation.inputs import prepare
 from rejoinder.training.recipe.settings import Distillation
 from rejoinder.training.data.tokens import RawExamples
 from tests.encoders.tiny_transformer import KINDS, network, tokenizer

@@ -22,7 +22,7 @@ from rejoinder.training.data.batches import EpochOrder, Portion, make_step
 from rejoinder.training.distributed import launch_place
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.prepare import prepare
+from rejoinder.training.preparation.inputs import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run.folder import RunFolder
 from tests.corpora.jobs import wait_for

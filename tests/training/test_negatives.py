@@ -20,7 +20,7 @@ from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.negatives import GivenNegatives, Miner, Tables
 from rejoinder.training.recipe.stages import HardNegatives
-from rejoinder.training.prepare import prepare
+from rejoinder.training.preparation.inputs import prepare
 from tests.training.test_batches import store
 from tests.training.test_loop import At, Clock, CrashError, crash, losses, same_weights
 from tests.training.tiny import checkpoint_of, recipe, stage

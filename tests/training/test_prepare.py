@@ -28,10 +28,11 @@ from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.dialogue import Dialogue
 from rejoinder.text.history import HistoryText
 from rejoinder.text.vocabulary_building import build_subwords
-from rejoinder.training import prepare as prepare_module
+from rejoinder.training.preparation import inputs as prepare_module
 from rejoinder.training.display import Display
 from rejoinder.training.loop import train
-from rejoinder.training.prepare import prepare, word_vectors
+from rejoinder.training.preparation.inputs import prepare
+from rejoinder.training.preparation.word_vectors import word_vectors
 from rejoinder.training.data.tokens import Encode, build_store, open_store, token_hashes
 from tests.encoders.tiny_transformer import SHAPE
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, recipe, stage

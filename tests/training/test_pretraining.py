@@ -20,7 +20,7 @@ from rejoinder.networks.masked_lm import MaskedBatch
 from rejoinder.training.data.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.masked_lm import LengthBucketedOrder, Masking, pretraining_step
-from rejoinder.training.prepare import prepare
+from rejoinder.training.preparation.inputs import prepare
 from tests.encoders.tiny_transformer import SHAPE, tokenizer
 from tests.training.test_loop import interrupt_at, same_weights
 from tests.training.tiny import recipe, stage

@@ -34,7 +34,7 @@ from rejoinder.training.parts import (
     build_parts,
     negative_tables,
 )
-from rejoinder.training.prepare import examples_digest
+from rejoinder.training.preparation.inputs import examples_digest
 from rejoinder.training.recipe import budgets, optimization
 from rejoinder.training.recipe.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
 from rejoinder.training.recipe.settings import Recipe

@@ -45,7 +45,7 @@ from rejoinder.training.masked_lm import (
 )
 from rejoinder.training.metrics import Encode, Meter, MetricsLog, Validator
 from rejoinder.training.negatives import NegativesTable, Tables, with_negatives
-from rejoinder.training.prepare import Prepared, prepare, with_vectors
+from rejoinder.training.preparation.inputs import Prepared, prepare, with_vectors
 from rejoinder.training.recipe.budgets import Budget, stage_budget
 from rejoinder.training.recipe.losses import LearnedScale, attach_scale
 from rejoinder.training.recipe.settings import Quantization, Recipe

@@ -193,8 +193,10 @@ def tokenise(
     from rejoinder.engine import local_engine
     from rejoinder.folder_kinds import check_shared
     from rejoinder.settings import find_recipe
-    from rejoinder.training import prepare, recipe_files
+    from rejoinder.training import recipe_files
     from rejoinder.training.display import TerminalDisplay
+    from rejoinder.training.preparation.cache import CACHED
+    from rejoinder.training.preparation.inputs import prepare
 
     check_processes(ray, processes)
     places = {**recipe_places(data, init), "data.cache": cache}
@@ -211,11 +213,11 @@ def tokenise(
         for file in (path.glob("*.parquet") if path.is_dir() else [path])
         if file.is_file()
     ]
-    check_shared(cache, "a cache of tokens", prepare.CACHED)
+    check_shared(cache, "a cache of tokens", CACHED)
     cache.mkdir(parents=True, exist_ok=True)
     cluster = None if ray is None else ray_engine(ray, cache / "store", files)
     with cluster or local_engine(processes, sum(file.stat().st_size for file in files)) as opened:
-        prepared = prepare.prepare(plan, cache, TerminalDisplay(), opened)
+        prepared = prepare(plan, cache, TerminalDisplay(), opened)
     counts = {"train": len(prepared.train), "valid": sum(map(len, prepared.valid.values()))}
     shown = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     result = {"cache": str(cache), "examples": counts}
