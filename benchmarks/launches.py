@@ -27,11 +27,11 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from common import write_result
 from rejoinder.encoders.families import build_module, parse_config
-from rejoinder.networks import quantization
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import TokenBatch, pack
 from rejoinder.networks.pair_batches import SidesBatch
-from rejoinder.networks.quantization import QuantizedTraining
+from rejoinder.networks.quantization import training
+from rejoinder.networks.quantization.training import QuantizedTraining
 from rejoinder.training.recipe.losses import InBatchLoss, SummedLoss
 from rejoinder.training.recipe.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe.stages import Adam, Stage
@@ -213,7 +213,7 @@ def counted(step: Callable[[Any], None], batch: Any) -> Counter[str]:
 
     with (
         patch.object(F, "scaled_dot_product_attention", attention),
-        patch.object(quantization, "_round_all", quantization.round_together),
+        patch.object(training, "_round_all", training.round_together),
         operators,
     ):
         step(batch)

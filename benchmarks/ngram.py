@@ -33,8 +33,8 @@ from rejoinder.corpora.pipeline.build import build_data
 from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
 from rejoinder.networks.inference import Precision, pack_linears
+from rejoinder.networks.meta_device import on_meta_device
 from rejoinder.networks.ngram import NGramConfig, NGramDual
-from rejoinder.networks.quantization import on_meta_device
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.ngrams import NGrams, build_ngrams
 from rejoinder.training.loop import train

@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import launches
 
-from rejoinder.networks import quantization
+from rejoinder.networks.quantization.rounding import HALVES, round_to_half
+from rejoinder.networks.quantization.training import round_together
 
 
 # PyTorch's encoder has no quantisation
@@ -29,7 +30,7 @@ def test_every_kind_has_the_same_number_in_every_step(name):
 
 def test_parameters_rounded_together_are_those_rounded_alone():
     parameters = [torch.randn(3, 4), torch.randn(5), torch.tensor(2.5)]
-    for half in quantization.HALVES:
-        found = quantization.round_together(parameters, half)
+    for half in HALVES:
+        found = round_together(parameters, half)
         for ours, parameter in zip(found, parameters, strict=True):
-            assert torch.equal(ours, quantization.round_to_half(parameter, half))
+            assert torch.equal(ours, round_to_half(parameter, half))

@@ -11,7 +11,7 @@ from rejoinder.encoders import bundled
 from rejoinder.encoders.bundled import Weights
 from rejoinder.encoders.persistence import save
 from rejoinder.networks.convert import Convert
-from rejoinder.networks.quantization import QuantizedTraining
+from rejoinder.networks.quantization.training import QuantizedTraining
 from rejoinder.text.subwords import MARK, Subwords
 from tests.encoders.conftest import small_config
 

@@ -15,7 +15,7 @@ from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import Dropout
 from rejoinder.networks.ngram import NGramConfig, NGramDual
 from rejoinder.networks.packing import pack
-from rejoinder.networks.quantization import on_meta_device
+from rejoinder.networks.meta_device import on_meta_device
 from rejoinder.text.ngrams import build_ngrams
 
 from .conftest import ROWS, lively, random_batch, small_config

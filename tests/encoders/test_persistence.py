@@ -46,7 +46,7 @@ def test_a_saved_model_comes_back_with_the_same_weights_and_vectors(folder):
 def test_a_tensor_in_two_files_is_refused(tmp_path, monkeypatch):
     from safetensors.torch import load_file, save_file
 
-    from rejoinder.networks.quantization import stored_tensors
+    from rejoinder.safetensors_files import stored_tensors
 
     monkeypatch.setattr("rejoinder.encoders.persistence.LARGEST_FILE", "20KB")
     several = saved(tmp_path / "several", 40)

@@ -21,15 +21,9 @@ from rejoinder.networks import inference
 from rejoinder.encoders.export.folder import half_for
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import pack
-from rejoinder.networks.quantization import (
-    QuantizedTable,
-    QuantizedTraining,
-    bounds_of,
-    round_parameters,
-    round_to_levels,
-    step_of,
-    to_codes,
-)
+from rejoinder.networks.quantization.rounding import bounds_of, round_parameters, round_to_levels, step_of, to_codes
+from rejoinder.networks.quantization.training import QuantizedTraining
+from rejoinder.networks.quantization.weights import QuantizedTable
 from rejoinder.text.subwords import MARK, Subwords
 
 from .conftest import ROWS, SUBWORDS, convert, random_batch, saved, small_config

@@ -19,7 +19,7 @@ from rejoinder.encoders.export.sentence_module import (
     export_sentence_transformers,
 )
 from rejoinder.errors import InputError
-from rejoinder.networks.quantization import QuantizedTraining
+from rejoinder.networks.quantization.training import QuantizedTraining
 
 from .conftest import SUBWORDS, convert, saved
 from .tiny_transformer import opened

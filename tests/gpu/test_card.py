@@ -12,7 +12,7 @@ from rejoinder.devices import move
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.networks.pair_batches import SidesBatch
 from rejoinder.networks.poly import BiEncoder
-from rejoinder.networks.quantization import QuantizedTraining
+from rejoinder.networks.quantization.training import QuantizedTraining
 from rejoinder.training.recipe.losses import InBatchLoss, SummedLoss
 from rejoinder.training.graphs import CudaRecorder
 from rejoinder.training.loop import Trainer, TrainingInterrupted, train

@@ -14,7 +14,7 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import pack
-from rejoinder.networks.quantization import QuantizedTraining
+from rejoinder.networks.quantization.training import QuantizedTraining
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.distributed import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train

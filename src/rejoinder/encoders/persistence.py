@@ -40,9 +40,17 @@ from rejoinder.encoders.folders import weight_paths as weight_paths
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
-from rejoinder.networks import quantization
 from rejoinder.networks.inference import choose_precision, prepare
-from rejoinder.networks.quantization import Ranges, Scheme
+from rejoinder.networks.meta_device import on_meta_device
+from rejoinder.networks.quantization.rounding import Scheme, round_parameters
+from rejoinder.networks.quantization.training import Ranges
+from rejoinder.networks.quantization.weights import (
+    check_fit,
+    fill,
+    fill_meta_module,
+    quantized_tensors,
+)
+from rejoinder.safetensors_files import parameter_shapes
 from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -88,7 +96,7 @@ def write_files(
     """Write what `save` does, all but the card, into an existing folder, not atomically."""
     scheme = quantized
     if quantized is not None:
-        weights = quantization.quantized_tensors(module, quantized)
+        weights = quantized_tensors(module, quantized)
     else:
         # Parameters, not the state dictionary: what two parts of a network share is there once.
         named = (
@@ -224,13 +232,13 @@ def load_module(
     scheme = read_scheme(config) if is_quantized(config) else None
     module = meta_module(folder, config, tokenizer.rows)
     weights = weight_paths(folder, config)
-    quantization.check_fit(module, weights, scheme)
+    check_fit(module, weights, scheme)
     if scheme is None or encode_in is None:
         module = build_module(config["model"], tokenizer.rows)
     if scheme is not None and encode_in is not None:
-        quantization.fill_meta_module(module, weights, scheme, encode_in)
+        fill_meta_module(module, weights, scheme, encode_in)
     else:
-        quantization.fill(module, weights, scheme)
+        fill(module, weights, scheme)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
 
@@ -241,7 +249,7 @@ def meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
     One that no file of weights could fill is an InputError. Layers take time and memory even so,
     and each has a tensor of its own.
     """
-    tensors = len(quantization.parameter_shapes(weight_paths(folder, config)))
+    tensors = len(parameter_shapes(weight_paths(folder, config)))
     for name, depth in _depths(config["model"]):
         if depth > tensors:
             raise InputError(
@@ -249,7 +257,7 @@ def meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
                 f" are not of {name} = {depth:,}; copy the model folder again"
             )
     try:
-        with quantization.on_meta_device():
+        with on_meta_device():
             module = build_module(config["model"], rows)
             module.set_active_blocks(config["active_blocks"])
     except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
@@ -293,7 +301,7 @@ def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
     module, tokenizer, config = load_module(folder)
     scheme = read_scheme(config)
     if scheme is not None and not scheme.stored:  # what is stored is rounded already
-        quantization.round_parameters(module, scheme)
+        round_parameters(module, scheme)
     return module, tokenizer, config
 
 

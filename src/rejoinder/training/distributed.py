@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from rejoinder.connections import probe_connections
 from rejoinder.devices import half_precision
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.networks.quantization import Half
+from rejoinder.networks.quantization.rounding import Half
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.recipe.losses import Loss
 from rejoinder.training.recipe.settings import Compute, Quantization

@@ -18,7 +18,7 @@ from rejoinder.devices import uses_segments
 from rejoinder.encoders import persistence
 from rejoinder.encoders.families import Packing, build_module, family_of
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.networks.quantization import QuantizedTraining
+from rejoinder.networks.quantization.training import QuantizedTraining
 from rejoinder.settings import non_default_fields
 from rejoinder.training.data.batches import (
     MixedOrder,

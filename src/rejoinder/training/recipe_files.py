@@ -15,7 +15,7 @@ from rejoinder.checks import list_paths
 from rejoinder.encoders.families import FAMILIES, build_module, family
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.networks.quantization import on_meta_device
+from rejoinder.networks.meta_device import on_meta_device
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.settings import (
     find_recipe,

@@ -20,8 +20,8 @@ from rejoinder.encoders.folders import folder_bytes as folder_bytes
 from rejoinder.encoders.folders import model_folders as model_folders
 from rejoinder.errors import InputError
 from rejoinder.folder_kinds import Kind, check_replaceable
-from rejoinder.networks import quantization
-from rejoinder.networks.quantization import Half, Scheme
+from rejoinder.networks.quantization.rounding import Half, Scheme, table_names
+from rejoinder.safetensors_files import parameter_shapes
 
 
 def export_quantized(
@@ -141,8 +141,8 @@ def sizes(folder: Path) -> Sizes:
         parts = [astuple(sizes(folder / part)) for part in joined.PARTS]
         return Sizes(*(sum(numbers) for numbers in zip(*parts, strict=True)))
     # Which parameters are tables does not depend on their rows.
-    tables = quantization.table_names(persistence.meta_module(folder, config, rows=2))
-    shapes = quantization.parameter_shapes(persistence.weight_paths(folder, config))
+    tables = table_names(persistence.meta_module(folder, config, rows=2))
+    shapes = parameter_shapes(persistence.weight_paths(folder, config))
     numbers = {name: math.prod(shape) for name, shape in shapes.items()}
     embedding = sum(numbers[name] for name in tables)
     network = sum(numbers.values()) - embedding

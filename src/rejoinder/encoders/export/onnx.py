@@ -46,7 +46,7 @@ from rejoinder.files import atomic_folder
 from rejoinder.folder_kinds import check_replaceable
 from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.packing import rectangle
-from rejoinder.networks.quantization import SCALE
+from rejoinder.safetensors_files import SCALE
 
 WITH_PROGRAMS = ("convert", "multi-context-bi-encoder")  # the kinds that have an ONNX form
 IN_INT8 = ("multi-context-bi-encoder",)  # those whose trunk gains by products in 8 bits

@@ -350,7 +350,7 @@ class Compute:
 class Quantization:
     """[quantization]: training for 8-bit embeddings and 16 bits for everything else.
 
-    See `networks/quantization.py`.
+    See the room `networks/quantization`.
     """
 
     enabled: bool = False
