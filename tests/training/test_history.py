@@ -20,7 +20,8 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import Miner
 from rejoinder.training.recipe.stages import HardNegatives
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.data.tokens import Encode, build_store, join_stores, open_store
+from rejoinder.training.data.tokenising import Encode, build_store
+from rejoinder.training.data.tokens import join_stores, open_store
 from tests.training.test_batches import histories, store
 from tests.training.test_losses import equal_of, naive, units
 from tests.training.tiny import MODEL, document, recipe, stage

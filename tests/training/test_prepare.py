@@ -33,7 +33,8 @@ from rejoinder.training.display import Display
 from rejoinder.training.loop import train
 from rejoinder.training.preparation.inputs import prepare
 from rejoinder.training.preparation.word_vectors import word_vectors
-from rejoinder.training.data.tokens import Encode, build_store, open_store, token_hashes
+from rejoinder.training.data.tokenising import Encode, build_store
+from rejoinder.training.data.tokens import open_store, token_hashes
 from tests.encoders.tiny_transformer import SHAPE
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, recipe, stage
 
@@ -68,7 +69,8 @@ class Refused:
 sys.meta_path.insert(0, Refused())
 from rejoinder.text.history import HistoryText
 from rejoinder.text.vocabulary_building import build_subwords
-from rejoinder.training.data.tokens import Encode, build_store, read_texts
+from rejoinder.training.data.examples import read_texts
+from rejoinder.training.data.tokenising import Encode, build_store
 
 data, store = sys.argv[1:]
 [texts] = read_texts(data, "train")

@@ -8,7 +8,7 @@ from pathlib import Path
 from rejoinder.corpora.pipeline.summary import SUMMARY, kept_messages, limits_of_history
 from rejoinder.encoders.families import family_of, parse_config
 from rejoinder.errors import InputError
-from rejoinder.training.data.tokens import read_texts
+from rejoinder.training.data.examples import read_texts
 from rejoinder.training.display import Display
 from rejoinder.training.recipe.settings import BpeVocabulary, Recipe
 

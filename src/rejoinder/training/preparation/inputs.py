@@ -24,16 +24,9 @@ from rejoinder.files import atomic_file
 from rejoinder.text.memory import Remembered
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.training.data.tokens import (
-    Encode,
-    Split,
-    TokenStore,
-    build_store,
-    data_digest,
-    join_stores,
-    open_store,
-    read_texts,
-)
+from rejoinder.training.data.examples import Split, data_digest, read_texts
+from rejoinder.training.data.tokenising import Encode, build_store
+from rejoinder.training.data.tokens import TokenStore, join_stores, open_store
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.distributed import Machine

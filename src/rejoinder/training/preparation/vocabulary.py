@@ -14,7 +14,7 @@ from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary_building import build_subwords
-from rejoinder.training.data.tokens import read_texts
+from rejoinder.training.data.examples import read_texts
 from rejoinder.training.recipe.settings import BpeVocabulary, Vocabulary
 
 
