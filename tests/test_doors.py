@@ -14,9 +14,10 @@ from rejoinder.cli.start import main
 from rejoinder.integrations.mcp import make_server
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.serving.app import ServerSettings, make_app
+from rejoinder.serving.app import make_app
+from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.desk.index import SUGGESTED, IndexSearcher
-from rejoinder.serving.requests import RepliesRequest
+from rejoinder.serving.wire.requests import RepliesRequest
 from rejoinder.serving.worker.computing import Computing
 
 ANSWERS = {

@@ -21,7 +21,8 @@ from rejoinder.curation.outcomes import Recorder
 from rejoinder.corpora.pipeline import build  # noqa: F401 (imports are not part of the path)
 from rejoinder.serving.http.logs import logger
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.serving.app import ServerSettings, make_app
+from rejoinder.serving.app import make_app
+from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.worker.computing import Computing
 from rejoinder.training import loop
 
@@ -41,7 +42,7 @@ CALLBACKS = {
     ("corpora/reddit/comment_trees.py", "corpora/lines.py"),
 }
 # An ASGI application receives the body and sends the answer by functions of the middleware.
-ASGI = {("serving/bodies.py", "serving/guard.py")}
+ASGI = {("serving/wire/bodies.py", "serving/guard.py")}
 # An encoder's class extends one in `conversation`; the choice among candidates reads a reply's text by
 # a method of the rows that it got, and polarity what a reply is known by.
 OF_SEARCH = {

@@ -54,7 +54,8 @@ def test_a_server_over_a_read_only_index_says_that_it_may_not_write(tmp_path, mo
 
     from rejoinder import files
     from rejoinder.serving.worker.sources import Sources
-    from rejoinder.serving.app import ServerSettings, make_app
+    from rejoinder.serving.app import make_app
+    from rejoinder.serving.server_settings import ServerSettings
     from rejoinder.serving.worker.computing import Computing
 
     Index.build(rejoinder.load("convert-small"), ["Hello!", "Bye."], tmp_path / "index")

@@ -19,7 +19,8 @@ from starlette.testclient import TestClient
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.serving.app import ServerSettings, make_app
+from rejoinder.serving.app import make_app
+from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.worker.computing import Computing
 from tests.retrieval.conftest import HashEncoder
 

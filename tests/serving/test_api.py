@@ -28,7 +28,8 @@ from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
-from rejoinder.serving.app import ServerSettings, make_app
+from rejoinder.serving.app import make_app
+from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.stores.store import StaleError
 from rejoinder.serving.worker.sources import Sources
@@ -353,7 +354,7 @@ def test_a_reload_drops_no_request(answers, monkeypatch, way):
             before = [await model() for _ in range(10)]
             opened.set()
             for _ in range(500):
-                if api.model == "new":
+                if api.texts.model == "new":
                     break
                 await asyncio.sleep(0.01)
             assert way == "signal" or (await reload).status_code == 200

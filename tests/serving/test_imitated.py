@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.serving import imitated, requests
+from rejoinder.serving.wire import imitated, requests
 from rejoinder.serving.http import retries
-from rejoinder.serving.token_arrays import is_token_array
+from rejoinder.serving.wire.token_arrays import is_token_array
 from tests.serving.conftest import TEXTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()

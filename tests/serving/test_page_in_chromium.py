@@ -18,7 +18,8 @@ from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.worker.sources import Sources
-from rejoinder.serving.app import ServerSettings, make_app
+from rejoinder.serving.app import make_app
+from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker.computing import Computing
 from tests.intents.toy import WordVectors, toy_data

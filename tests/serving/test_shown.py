@@ -7,7 +7,8 @@ from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn_chosen
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.answers import Answers
-from rejoinder.serving.app import ServerSettings, make_app
+from rejoinder.serving.app import make_app
+from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.guard import Keys, SHOWN
 from rejoinder.serving.worker.computing import Computing
 from tests.logs import log_of, recorder

@@ -7,7 +7,7 @@ import pytest
 
 from rejoinder.retrieval.calibration import Calibration
 from rejoinder.serving.guard import Keys
-from rejoinder.serving.schema import RepliesResponse
+from rejoinder.serving.wire.schema import RepliesResponse
 from tests.logs import recorder
 from tests.serving.conftest import TEXTS
 from tests.serving.test_page_in_chromium import (  # noqa: F401

@@ -17,8 +17,10 @@ from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.serving import latest, requests
-from rejoinder.serving.app import ServerSettings, make_app
+from rejoinder.serving import latest
+from rejoinder.serving.wire import requests
+from rejoinder.serving.app import make_app
+from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.worker.answers import Answers, Question
 from rejoinder.serving.worker import loading
 from rejoinder.serving.worker.computing import Computing
@@ -223,7 +225,7 @@ def test_one_error_is_made_where_many_keys_are_unknown():
 
 def test_a_body_of_very_many_values_is_not_parsed(client, monkeypatch):
     server, parsed = client(), []
-    decode = "rejoinder.serving.bodies.msgspec.json.decode"
+    decode = "rejoinder.serving.wire.bodies.msgspec.json.decode"
     monkeypatch.setattr(decode, lambda body: parsed.append(body) or {})
     for part in ("[],", "{},", '"a":0,'):
         body = part * (requests.MOST_MARKS + 1)

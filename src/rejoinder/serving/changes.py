@@ -8,7 +8,7 @@ import functools
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,9 +20,9 @@ from rejoinder.curation.editing import Editor
 from rejoinder.curation.outcomes import Outcome
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import BusyError, InputError, NotFoundError
-from rejoinder.serving import edits, requests
+from rejoinder.serving import edits
 from rejoinder.serving.background import Background
-from rejoinder.serving.change_requests import EditRequest, FeedbackRequest, ImportRequest
+from rejoinder.serving.failures import FAILURES
 from rejoinder.serving.files import FileReader
 from rejoinder.serving.http.errors import error_answer
 from rejoinder.serving.http.exchange import CURRENT
@@ -30,13 +30,14 @@ from rejoinder.serving.http.logs import logger
 from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.responses import json_answer
 from rejoinder.serving.sharing import Sharing
+from rejoinder.serving.wire import requests
+from rejoinder.serving.wire.change_requests import EditRequest, FeedbackRequest, ImportRequest
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import (
     EndedError,
     Job,
     Lane,
     OverloadedError,
-    UnavailableError,
     Work,
     Worker,
 )
@@ -46,7 +47,6 @@ from rejoinder.stores.store import DeniedError, Store
 LEARNING_PAUSE = 2.0  # seconds at least, in which feedback gathers
 TIDYING_PAUSE = 3600.0  # seconds between two deletions of old entries
 LONGEST_KEY = 200  # letters of an Idempotency-Key
-FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
 
 class Changes:
@@ -55,7 +55,6 @@ class Changes:
     Args:
         sources: the indexes.
         recent: answers that feedback may name.
-        anonymous: returns an error's message without the index's path.
         background: what runs beside the requests.
     """
 
@@ -66,14 +65,13 @@ class Changes:
         self,
         sources: Sources,
         recent: RecentAnswers,
-        anonymous: Callable[[object], str],
         background: Background,
     ) -> None:
         self.store = sources.store
         self.second = None if sources.second is None else sources.second.store
         self.recent = recent
         self._sharing: Sharing | None = None
-        self.anonymous = anonymous
+        self._sources = sources
         self.background = background
         self._compacting: asyncio.Task[None] | None = None
         self._unlearned = asyncio.Event()
@@ -159,7 +157,7 @@ class Changes:
         try:
             result = await self._change(edits.add_examples, item, own)
         except NotFoundError as error:
-            return error_answer(404, self.anonymous(error), "position")
+            return error_answer(404, self._sources.hide_stores(str(error)), "position")
         return json_answer({"added": result["added"]})
 
     async def feedback(self, body: FeedbackRequest) -> Any:

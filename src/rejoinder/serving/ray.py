@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict
 
 from rejoinder.errors import MissingExtraError
 from rejoinder.memory import limit_onednn_cache
-from rejoinder.serving.app import ServerSettings, make_app
+from rejoinder.serving.app import make_app
 from rejoinder.serving.guard import Keys
+from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.worker.computing import Computing
 from rejoinder.serving.worker.sources import Sources, absolute_name
 from rejoinder.stores.address import store_of

@@ -153,7 +153,8 @@ class ReportedStart:
 
 def _application(settings: Mapping[str, Any], computing: Worker) -> FastAPI:
     from rejoinder.memory import keep_memory
-    from rejoinder.serving.app import ServerSettings, make_app
+    from rejoinder.serving.app import make_app
+    from rejoinder.serving.server_settings import ServerSettings
 
     keep_memory()
     gc.freeze()

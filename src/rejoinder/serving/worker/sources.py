@@ -48,6 +48,11 @@ class Sources:
             text = self.second.hide_places(text)
         return self.store.hide_place(text)
 
+    def hide_stores(self, text: str) -> str:
+        """Return an error's text without the places of the indexes."""
+        text = self.store.hide_place(text)
+        return text if self.second is None else self.second.hide_stores(text)
+
     def _model_names(self) -> Iterator[str]:
         for name in (self.model, self.intents, self.ranker):
             if name is not None:

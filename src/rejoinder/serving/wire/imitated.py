@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rejoinder.errors import InputError, shown
-from rejoinder.serving.token_arrays import decode_tokens, is_token_array
+from rejoinder.serving.wire.token_arrays import decode_tokens, is_token_array
 
 Body = dict[str, Any]
 

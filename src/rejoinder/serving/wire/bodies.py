@@ -8,14 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pydantic import (
-    ValidationError,
-)
+from pydantic import ValidationError
 
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.serving.http.errors import error_answer
 from rejoinder.serving.http.exchange import CURRENT, Receive, Scope, Send
-from rejoinder.serving.requests import MARKS, MOST_MARKS, Request
+from rejoinder.serving.wire.requests import MARKS, MOST_MARKS, Request
 
 if TYPE_CHECKING:
     from fastapi.routing import APIRoute

@@ -9,7 +9,7 @@ from __future__ import annotations
 import http
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.serving.schema import Error
+from rejoinder.serving.wire.schema import Error
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -8,7 +8,7 @@ from annotated_types import Ge, Lt
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from rejoinder.serving.requests import (
+from rejoinder.serving.wire.requests import (
     EXAMPLES,
     NUMBER,
     BodyName,

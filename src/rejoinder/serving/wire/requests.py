@@ -24,7 +24,7 @@ from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import content_text, is_instruction
 from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, RERANKED, SearchOptions
-from rejoinder.serving.imitated import read_embeddings, read_rerank
+from rejoinder.serving.wire.imitated import read_embeddings, read_rerank
 
 BodyText: TypeAlias = Annotated[
     str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")
