@@ -10,7 +10,7 @@ import rejoinder
 from rejoinder.corpora.forms.examples import write_examples
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.lab.purity import neighbour_purity
-from rejoinder.intents.data import read_intents
+from rejoinder.intents.reading.texts import read_intents
 from rejoinder.training.loop import train
 from tests.evaluation.fakes import Rule, knows_nothing, numbered_examples
 from tests.training.tiny import recipe, write_data

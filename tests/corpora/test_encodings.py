@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.forms.source import look
 from rejoinder.corpora.registry.candidates import read_candidates
-from rejoinder.intents.data import read_intents
+from rejoinder.intents.reading.texts import read_intents
 
 WESTERN = {
     "German": [

@@ -7,7 +7,8 @@ import pytest
 
 from rejoinder.errors import InputError
 from tests.corpora.readers.test_refused_bots import LEX_BOT
-from rejoinder.intents.data import IntentData, has_part, read_intents, read_scoped, read_training
+from rejoinder.intents.data import IntentData
+from rejoinder.intents.reading.texts import has_part, read_intents, read_scoped, read_training
 
 TWO = IntentData(("hello there", "a, b"), (("greet",), ("letters",)))
 

@@ -4,7 +4,8 @@ import pytest
 
 from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError
-from rejoinder.intents.data import IntentData, read_intents
+from rejoinder.intents.data import IntentData
+from rejoinder.intents.reading.texts import read_intents
 from rejoinder.intents.parts import cut, write_parts
 
 

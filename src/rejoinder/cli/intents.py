@@ -111,7 +111,8 @@ def train(
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
     from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, folder, heads
+    from rejoinder.intents import classifier, folder, heads
+    from rejoinder.intents.reading.texts import read_training
 
     check_replaceable(output, folder.FOLDER, overwrite=overwrite)
     if multi_label and reject is not None:
@@ -121,7 +122,7 @@ def train(
         )
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
-    training = data.read_training(texts, separator=cut, out_of_scope=oos)
+    training = read_training(texts, separator=cut, out_of_scope=oos)
     note_reading(training)
     models = [model, *(also or ())]
     encoder = open_all(models, vectors, precision, device)
@@ -190,19 +191,20 @@ def evaluate(
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
-    from rejoinder.intents import data, report
+    from rejoinder.intents import report
     from rejoinder.intents.evaluation.accuracy import to_json
     from rejoinder.intents.folder import load_classifier, read_classifier
+    from rejoinder.intents.reading.texts import read_scoped
 
     if to is not None:
         check_replaceable(to, report.FOLDER, overwrite=overwrite)
     pictures = to is not None and _can_draw(to)
     cut = SEPARATOR if read_classifier(classifier)["multi_label"] else None
-    inside, oos_texts = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
+    inside, oos_texts = read_scoped(test, "test", separator=cut, out_of_scope=oos)
     learned = (
         None
         if training is None
-        else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
+        else read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     )
     note_reading(inside, learned)
     opened = load_classifier(classifier, _models(), device)
@@ -305,10 +307,11 @@ def fine_tune(
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """
-    from rejoinder.intents import data, fine_tuning, heads
+    from rejoinder.intents import fine_tuning, heads
+    from rejoinder.intents.reading.texts import read_training
 
     chosen = heads.change_settings(fine_tuning.FineTuning(), settings or ())
-    learned = data.read_training(texts, out_of_scope=oos, shots=shots).train
+    learned = read_training(texts, out_of_scope=oos, shots=shots).train
     note_reading(learned)
     with track("Fine-tuning", chosen.steps, "steps") as advance:
         result = fine_tuning.fine_tune(
@@ -336,13 +339,14 @@ def split(
 
     Example: rejoinder intents split intents.csv -o data/intents
     """
-    from rejoinder.intents import data, parts
+    from rejoinder.intents import parts
+    from rejoinder.intents.reading.texts import read_all_parts
 
     try:
         numbers = [float(share) for share in shares.split(",")]
     except ValueError:
         raise InputError(f"--shares {shares}: give three numbers, as 0.8,0.1,0.1") from None
-    labelled = data.read_all_parts(texts)
+    labelled = read_all_parts(texts)
     note_reading(labelled)
     made = parts.cut(labelled, numbers)
     parts.write_parts(made, output, overwrite=overwrite)

@@ -14,7 +14,7 @@ from rejoinder.corpora.registry.sources import read_settings
 from rejoinder.corpora.registry.chats import CHATS, ChatsSettings, read_chats
 from rejoinder.corpora.forms.choice import Choice, parse_choice
 from rejoinder.errors import InputError
-from rejoinder.intents.data import read_intents
+from rejoinder.intents.reading.texts import read_intents
 from tests.corpora.readers.tool_files import INACTIVE, RAIN, TAP, asked
 
 

@@ -62,12 +62,13 @@ def grid(
     Example: rejoinder lab grid runs/chats/model intents.csv -o runs/grid
     """
     from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, fitting, folder, heads
+    from rejoinder.intents import classifier, fitting, folder, heads
+    from rejoinder.intents.reading.texts import read_training
     from rejoinder.lab.grid import grid_table, paper_grid, run_grid
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
-    training = data.read_training(texts, out_of_scope=oos)
+    training = read_training(texts, out_of_scope=oos)
     note_reading(training)
     encoder = open_all([model, *(also or ())], vectors, device=device)
     names = training.train.names
@@ -113,13 +114,14 @@ def few_shot(
     """
     from rejoinder.encoders.open import open_all
     from rejoinder.evaluation.report import percent
-    from rejoinder.intents import classifier, data, heads, report
+    from rejoinder.intents import classifier, heads, report
     from rejoinder.intents.evaluation import few_shot as protocol
     from rejoinder.intents.evaluation.accuracy import to_json
+    from rejoinder.intents.reading.texts import read_scoped
 
     chosen = heads.parse_settings(preset, settings or ())
-    inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
-    others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
+    inside, _ = read_scoped(texts, "train", out_of_scope=oos)
+    others, _ = read_scoped(test or texts, "test", out_of_scope=oos)
     note_reading(inside, others if test else None)
     sizes = _sizes(inside, shots)
     encoder = open_all([model, *(also or ())], vectors, device=device)
@@ -177,13 +179,14 @@ def bert(
     Example: rejoinder lab bert google-bert/bert-large-uncased data/intents -o runs/bert-intents
     """
     from rejoinder.evaluation.report import percent
-    from rejoinder.intents import data, heads
+    from rejoinder.intents import heads
+    from rejoinder.intents.reading.texts import read_scoped, read_training
     from rejoinder.lab.bert_intents import FOLDER, BertSettings, fine_tune_bert
 
     check_replaceable(output, FOLDER, overwrite=overwrite)
     chosen = heads.change_settings(BertSettings(), settings or ())
-    learned = data.read_training(texts, out_of_scope=oos)
-    tested, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
+    learned = read_training(texts, out_of_scope=oos)
+    tested, _ = read_scoped(test or texts, "test", out_of_scope=oos)
     note_reading(learned, tested if test else None)
     tuned = fine_tune_bert(
         checkpoint,

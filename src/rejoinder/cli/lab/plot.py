@@ -75,7 +75,7 @@ def plot(
     """
     from rejoinder.evaluation import plots
     from rejoinder.files import atomic_file
-    from rejoinder.intents.data import read_intents
+    from rejoinder.intents.reading.texts import read_intents
     from rejoinder.lab.encodings import choose_categories
     from rejoinder.lab.panels import Panel, draw_panels
     from rejoinder.lab.purity import NEIGHBOURS, neighbour_purity
