@@ -39,8 +39,9 @@ from common import write_result
 from rejoinder.conversations import spoken
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
-from rejoinder.retrieval import opposites, turns
+from rejoinder.retrieval import turns
 from rejoinder.retrieval.calibration import CalibratedIndex
+from rejoinder.retrieval.choice import opposites
 from rejoinder.retrieval.index import Index
 from rejoinder.text.messages import Message
 from threads import use_threads

@@ -48,7 +48,7 @@ ASGI = {("serving/wire/bodies.py", "serving/guard.py")}
 OF_SEARCH = {
     ("encoders/torch.py", "encoders/conversation.py"),
     ("retrieval/replies.py", "retrieval/state.py"),
-    ("retrieval/chooser.py", "retrieval/options.py"),
+    ("retrieval/choice/chooser.py", "retrieval/options.py"),
 }
 OF_MINING = {"cli/learning.py", "curation/chats.py"}  # the chats are read by a generator
 SEARCH = ("retrieval/", "stores/", "encoders/conversation.py", "encoders/torch.py")

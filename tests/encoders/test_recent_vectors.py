@@ -130,7 +130,7 @@ def test_a_server_has_made_what_typos_and_closings_need_before_its_first_request
     def fail(*_):
         pytest.fail("made while a request waits")
 
-    monkeypatch.setattr("rejoinder.retrieval.closings._measure", fail)
+    monkeypatch.setattr("rejoinder.retrieval.choice.closings._measure", fail)
     for module in ("english", "own_words"):
         monkeypatch.setattr(f"rejoinder.text.words.{module}.WordList", fail)
     typo, closing = server.replies([Question(["they slepe"]), Question(["it is fixed now, thanks"])])

@@ -7,7 +7,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.search import Cascade
+from rejoinder.retrieval.cascade import Cascade
 
 TEXTS = ["a cat", "a dog and a cat", "a dog", "the weather", "a cat and a cat and a fish"]
 

@@ -9,8 +9,8 @@ import pytest
 import rejoinder
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.vectors import ContextVectors
-from rejoinder.retrieval import closings
-from rejoinder.retrieval.closings import CLOSED, CLOSING_REPLIES, LEAST_FOUND, OPEN, OPEN_REPLIES, closings_of, may_be_closing
+from rejoinder.retrieval.choice import closings
+from rejoinder.retrieval.choice.closings import CLOSED, CLOSING_REPLIES, LEAST_FOUND, OPEN, OPEN_REPLIES, closings_of, may_be_closing
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import NEAR_COPY
 from tests.retrieval.test_examples import WordEncoder

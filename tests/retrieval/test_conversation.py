@@ -12,7 +12,7 @@ from rejoinder.corpora.keys import words_of
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.search import Cascade
+from rejoinder.retrieval.cascade import Cascade
 from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_cascade import ByLength

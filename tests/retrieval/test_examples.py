@@ -25,7 +25,7 @@ from rejoinder.stores.address import store_of
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.encoding.held_out import hold_out
 from rejoinder.retrieval.encoding.views import Views
-from rejoinder.retrieval.search import Cascade
+from rejoinder.retrieval.cascade import Cascade
 from tests.logs import log_of
 from tests.retrieval.conftest import HashEncoder
 

@@ -11,10 +11,10 @@ from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.encoders.words.keywords import BM25, Hybrid
 from rejoinder.encoders.words.word_index import Postings, WordIndex
 from rejoinder.errors import InputError
-from rejoinder.retrieval import index_words, search
+from rejoinder.retrieval import hybrid, index_words
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, SearchOptions
-from rejoinder.retrieval.search import Cascade
+from rejoinder.retrieval.cascade import Cascade
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 
@@ -72,7 +72,7 @@ def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k,
             best = sorted(passing, key=lambda at: (-round(sums[at], 9), at))[:k]
             wanted.append([(at, pytest.approx(sums[at], abs=1e-9)) for at in best])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(search, "MIN_CANDIDATES", at_least)
+            patch.setattr(hybrid, "MIN_CANDIDATES", at_least)
             found = index.search(chats, k, where=where, hybrid=weight, distinct=False)
         got = [sorted(((r.position, r.score) for r in some), key=lambda e: (-round(e[1], 9), e[0])) for some in found]
         assert got == wanted
@@ -81,8 +81,8 @@ def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k,
 def test_more_is_looked_at_only_until_nothing_else_can_be_better(tmp_path, monkeypatch):
     index = Index.build(HashEncoder(), [f"reply {i} about {i % 9}" for i in range(500)], tmp_path / "index")
     asked = []
-    real = search.exact_scores
-    monkeypatch.setattr(search, "exact_scores", lambda context, rows: asked.append(len(rows)) or real(context, rows))
+    real = hybrid.exact_scores
+    monkeypatch.setattr(hybrid, "exact_scores", lambda context, rows: asked.append(len(rows)) or real(context, rows))
     [found] = index.search([["tell me about reply 321"]], 3, hybrid=0.2, distinct=False)
     assert found[0].text == "reply 321 about 6"
     assert sum(asked) < 300

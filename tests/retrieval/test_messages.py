@@ -7,11 +7,11 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Outcome
-from rejoinder.retrieval import parts
+from rejoinder.retrieval.choice import parts
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.queries import encode
-from rejoinder.retrieval.search import Cascade
+from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.turns import read_parts
 from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import TOPICS, WordEncoder, faq

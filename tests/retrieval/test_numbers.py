@@ -10,7 +10,7 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval.calibration import CalibratedIndex, calibrate
 from rejoinder.retrieval.encoding.confidence import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.search import Cascade
+from rejoinder.retrieval.cascade import Cascade
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [f"reply {i}" for i in range(12)]

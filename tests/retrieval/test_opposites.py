@@ -4,7 +4,7 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.opposites import MARGIN, PENALTY, SILENCE, SaidParts, push_back
+from rejoinder.retrieval.choice.opposites import MARGIN, PENALTY, SILENCE, SaidParts, push_back
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.replies import Reply
 from tests.retrieval.test_examples import TOPICS, WordEncoder, faq

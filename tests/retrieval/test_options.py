@@ -8,7 +8,7 @@ from rejoinder.cli.models import open_index
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
-from rejoinder.retrieval.search import Cascade
+from rejoinder.retrieval.cascade import Cascade
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 

@@ -16,8 +16,8 @@ from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
 from rejoinder.integrations.models import embed, open_embedder, open_ranker, rank
+from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.search import Cascade
 
 try:
     from langchain_core.callbacks import (

@@ -13,7 +13,7 @@ from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.encoders.open import load, open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown
-from rejoinder.retrieval.search import score_lists
+from rejoinder.retrieval.cascade import score_lists
 
 
 def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:

@@ -1,8 +1,4 @@
-"""A search: options, queries, candidates, the choice among them, replies.
-
-`Searcher` searches a state of an index. `Cascade` lets a slow ranker order the best
-replies of a search again (POLY, table 5).
-"""
+"""A search: options, queries, candidates, the choice among them, replies."""
 
 from __future__ import annotations
 
@@ -15,34 +11,32 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.checks import check_count, check_list
-from rejoinder.conversations import CONVERSATIONS, Context, Conversation
+from rejoinder.checks import check_list
+from rejoinder.conversations import CONVERSATIONS, Conversation
 from rejoinder.documents import Described
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries, has_unit_vectors
+from rejoinder.encoders.protocol import DualEncoder, encode_queries, has_unit_vectors
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import InputError
-from rejoinder.retrieval.chooser import Chooser, read_said
-from rejoinder.retrieval.closings import Closings, closings_of, may_be_closing
+from rejoinder.retrieval.choice.chooser import Chooser, read_said
+from rejoinder.retrieval.choice.closings import Closings, closings_of, may_be_closing
+from rejoinder.retrieval.choice.opposites import is_denied
 from rejoinder.retrieval.encoding.familiarity import Familiarity
+from rejoinder.retrieval.hybrid import find_hybrid
 from rejoinder.retrieval.index_speller import IndexSpeller
 from rejoinder.retrieval.index_words import IndexWords
-from rejoinder.retrieval.opposites import is_denied
-from rejoinder.retrieval.options import ANY_SCORE, RERANKED, SearchOptions, Silence, Where
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions, Silence, Where
 from rejoinder.retrieval.queries import Queries, encode, make_queries, read_conversations_in_parts
 from rejoinder.retrieval.replies import Reply, explain
 from rejoinder.retrieval.state import FilteredRows, IndexState
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_model
-from rejoinder.stores.runs import Positions
-from rejoinder.stores.scan import Found, Scores, exact_scores
+from rejoinder.stores.scan import Found
 from rejoinder.text.polarity import takes_side
 from rejoinder.text.words.spelling import Speller
-
-MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
 
 class Searchable:
@@ -331,125 +325,7 @@ def find_candidates(
         -np.inf if options.minimum_score is None else options.minimum_score * queries.sharpness
     )
     if options.hybrid:
-        return _find_hybrid(
+        return find_hybrid(
             filtered, queries, chosen, k, minimum, options.hybrid * queries.sharpness
         )
     return filtered.candidates([queries.vectors[i] for i in chosen], k, minimum)
-
-
-def _find_hybrid(
-    filtered: FilteredRows,
-    queries: Queries,
-    chosen: Sequence[int],
-    k: int,
-    minimum: float,
-    weight: float,
-) -> Found:
-    """Return the best k by score + weight·BM25, as exactly as those by score are returned.
-
-    The best of each of the two orders are added up, more of them until no other reply can reach the
-    k-th best sum (Fagin's threshold algorithm).
-    """
-    contexts = queries.vectors
-    if len(queries.inputs) != len(contexts):
-        raise InputError(
-            f"{len(contexts)} contexts but {len(queries.inputs)} inputs, their newest messages; "
-            "give one for each"
-        )
-    words, passing = filtered.words()
-    done: dict[int, tuple[Positions, Scores]] = {}
-    wanted = max(4 * k, MIN_CANDIDATES)
-    few = list(chosen)
-    while few:
-        wanted = min(wanted, filtered.count)
-        left = []
-        best = filtered.candidates([contexts[i] for i in few], wanted, -np.inf)
-        for i, (near, scores) in zip(few, best, strict=True):
-            matches = np.where(passing, weight * words.scores(queries.inputs[i]), -np.inf)
-            alike = np.argpartition(matches, -wanted)[-wanted:]
-            numbers = np.union1d(near, alike)
-            sums = exact_scores(contexts[i], filtered.vectors(numbers)) + matches[numbers]
-            order = np.lexsort((filtered.positions_of(numbers), -sums))[:k]
-            if wanted == filtered.count or sums[order[-1]] > scores[-1] + matches[alike].min():
-                order = order[sums[order] >= minimum]
-                done[i] = numbers[order], sums[order]
-            else:
-                left.append(i)
-        wanted *= 4
-        few = left
-    return [done[i] for i in chosen]
-
-
-class Cascade(Searchable):
-    """Ranks the `rerank` best replies of a search again with a slow ranker; no others come out."""
-
-    def __init__(self, first: Searcher | Cascade, ranker: Ranker, rerank: int = RERANKED) -> None:
-        check_count("rerank", rerank)
-        self.first = first
-        self.ranker = ranker
-        self.rerank = rerank
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
-        """Find the best k replies with the slow ranker's scores; see `search`.
-
-        Equal scores stay in the order of the first search. Without `options.rerank` its own number
-        of them is ranked again.
-        """
-        options = replace(options, rerank=options.rerank or self.rerank)
-        first = self.first.find(contexts, options.first_search)
-        readings = self.read(contexts, options.history)
-        return self.rank(answered(readings, first), first, options)
-
-    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Reading]:
-        """Return what of conversations is read, by both rankers."""
-        return self.first.read(contexts, history)
-
-    def rank(
-        self, contexts: Sequence[Context], first: Sequence[list[Reply]], options: SearchOptions
-    ) -> list[list[Reply]]:
-        """Order the replies to each context by the slow ranker's scores, and keep the best k."""
-        minimum = -np.inf if options.minimum_score is None else options.minimum_score
-        scores = score_lists(
-            self.ranker, contexts, [[reply.text for reply in replies] for replies in first]
-        )
-        ranked = []
-        for replies, own in zip(first, scores, strict=True):
-            order = np.argsort(-own, kind="stable")[: options.k]
-            ranked.append(
-                [replace(replies[i], score=float(own[i])) for i in order if own[i] >= minimum]
-            )
-        return ranked
-
-
-def answered(readings: Sequence[Reading], found: Sequence[list[Reply]]) -> list[Context]:
-    """Return each conversation with the part of its newest message that the best reply answers."""
-    return [
-        reading.contexts[replies[0].part] if replies else reading.context
-        for reading, replies in zip(readings, found, strict=True)
-    ]
-
-
-def score_lists(
-    ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]
-) -> list[FloatArray]:
-    """Return the scores of each context's own texts, whose numbers may differ."""
-    scores = [np.zeros(0, dtype=np.float32)] * len(lists)
-    for size in {len(texts) for texts in lists if texts}:  # a ranker takes lists of one length
-        rows = [row for row, texts in enumerate(lists) if len(texts) == size]
-        own = np.asarray(
-            ranker.score([contexts[row] for row in rows], [lists[row] for row in rows])
-        )
-        if (
-            own.shape != (len(rows), size)
-            or own.dtype.kind not in "fiu"
-            or not np.isfinite(own).all()
-        ):
-            raise InputError(
-                "the model gives no score for some replies; its training may have diverged"
-            )
-        for row, values in zip(rows, own, strict=True):
-            scores[row] = values
-    return scores

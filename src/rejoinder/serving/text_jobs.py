@@ -11,7 +11,7 @@ from rejoinder.arrays import FloatArray
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
-from rejoinder.retrieval.search import score_lists
+from rejoinder.retrieval.cascade import score_lists
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.stores.scan import all_scores
 from rejoinder.text.tokenizer import encode_messages

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
     from rejoinder.encoders.engines import EngineName
     from rejoinder.retrieval.calibration import Answer
+    from rejoinder.retrieval.cascade import Cascade
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.options import SearchOptions
-    from rejoinder.retrieval.search import Cascade
 
 AnyIndex: TypeAlias = "Index | Cascade"
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
@@ -323,7 +323,7 @@ def _open_searcher(name: str, ranker: str | None, count: int, engine: EngineName
     if ranker is None:
         return index
     from rejoinder.cli.models import OpenRankers
-    from rejoinder.retrieval.search import Cascade
+    from rejoinder.retrieval.cascade import Cascade
 
     return Cascade(index, OpenRankers().ranker(ranker), count)
 
@@ -331,7 +331,7 @@ def _open_searcher(name: str, ranker: str | None, count: int, engine: EngineName
 def _finder(searcher: AnyIndex, options: SearchOptions) -> Finder:
     """Return the search that answers conversations."""
     from rejoinder.retrieval.calibration import Answer, CalibratedIndex
-    from rejoinder.retrieval.search import Cascade
+    from rejoinder.retrieval.cascade import Cascade
 
     if options.minimum_confidence is None:
         return lambda conversations: [

@@ -20,11 +20,11 @@ from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.calibration import CalibratedIndex
+from rejoinder.retrieval.cascade import Cascade, answered
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import forbidden_keys, keep_subjects
 from rejoinder.retrieval.replies import Reply
-from rejoinder.retrieval.search import Cascade, answered
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.http.logs import logger
 from rejoinder.serving.worker.condition import Condition, ConditionWatch

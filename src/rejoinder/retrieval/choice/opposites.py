@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from rejoinder.retrieval.choice.parts import denial_before, sentence_parts
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.parts import denial_before, sentence_parts
 from rejoinder.retrieval.replies import Reply, best_first
 from rejoinder.text.courtesy import asks
 from rejoinder.text.polarity import (

@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rejoinder.retrieval.closings import Closings, may_be_closing
+from rejoinder.retrieval.choice.closings import Closings, may_be_closing
+from rejoinder.retrieval.choice.opposites import PENALTY, SaidParts, push_back
+from rejoinder.retrieval.choice.parts import FoundByParts, join_parts, penalties
 from rejoinder.retrieval.encoding.familiarity import Familiarity
-from rejoinder.retrieval.opposites import PENALTY, SaidParts, push_back
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
-from rejoinder.retrieval.parts import FoundByParts, join_parts, penalties
 from rejoinder.retrieval.queries import Queries
 from rejoinder.retrieval.replies import Reply, best_first, postprocess, read_reply
 from rejoinder.retrieval.state import FilteredRows

@@ -1,0 +1,1 @@
+"""The choice of replies among the candidates that were found."""
