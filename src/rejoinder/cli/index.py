@@ -6,8 +6,7 @@ import contextlib
 import itertools
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -26,18 +25,17 @@ from rejoinder.cli.arguments import (
     ray_engine,
 )
 from rejoinder.cli.evaluate import evaluate_index
+from rejoinder.cli.index_facts import describe, describe_text, note_scores
 from rejoinder.cli.models import named_model, open_index, report_language, report_truncated
-from rejoinder.cli.replies.hints import message_to_try, try_line
 from rejoinder.cli.reply_files import ReplyDryRun, ReplyFile, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
-from rejoinder.progress import Advance, counted, note, track
+from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
     from rejoinder.encoders.engines import EngineName
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
-    from rejoinder.stores.manifest import Manifest
     from rejoinder.stores.store import Store
 
 RECALL = 0.95
@@ -412,85 +410,6 @@ def _cluster(
     files = [path for path in Path(model).glob("*") if path.is_file()]
     with ray_engine(ray, Path(output), files) as cluster:
         yield cluster
-
-
-def note_scores(before: Manifest, after: Manifest) -> None:
-    """Say that scores of an index are others, if a change made or removed its head or examples."""
-    scales = [manifest.head and manifest.examples > 0 for manifest in (before, after)]
-    if scales[0] != scales[1]:
-        note("scores are on another scale now: set thresholds and calibrate again")
-
-
-def describe(
-    opened: Index, *, added: int = 0, deleted: int = 0, replaced: int = 0
-) -> dict[str, Any]:
-    """Return what the verbs print of an index, as JSON."""
-    from rejoinder.retrieval.calibration import why_uncalibrated
-
-    record = opened.manifest.approximate
-    head = opened.manifest.head
-    uncalibrated = why_uncalibrated(opened)
-    return {
-        "index": str(opened.store),
-        "replies": len(opened),
-        "added": added,
-        "deleted": deleted,
-        "replaced": replaced,
-        "size": opened.manifest.size,
-        "approximate": None if record is None else asdict(record),
-        "examples": opened.manifest.examples,
-        "head": None if head is None else asdict(head),
-        "calibrated": uncalibrated is None,
-        "uncalibrated": uncalibrated,
-        "bytes": opened.store.size(),
-        "model": opened.manifest.model.name,
-        "fingerprint": opened.fingerprint,
-        "message_to_try": message_to_try(opened),
-    }
-
-
-def describe_text(result: Mapping[str, Any]) -> str:
-    """Return the text of what `describe` returned."""
-    facts = [f"{result['added']:,} added"] if 0 < result["added"] != result["replies"] else []
-    facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
-    facts += [f"{result['replaced']:,} replaced"] if result["replaced"] else []
-    facts += [f"data of {result['removed']:,} removed"] if result.get("removed") else []
-    facts += [counted(result["replies"], "reply", "replies"), f"vectors of {result['size']}"]
-    if record := result["approximate"]:
-        measured = counted(record["measured_on"], "context")
-        facts += [f"search finds {record['recall']:.1%} of the 30 best ({measured})"]
-    facts += [f"{result['bytes'] / 1e6:.1f} MB"]
-    lines = [f"{result['index']}: {', '.join(facts)}", *_head_lines(result)]
-    return "\n".join([*lines, try_line(result["index"], result["message_to_try"])])
-
-
-def _head_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return lines about titles, examples and sentences."""
-    head = result["head"]
-    count = counted(result["examples"], "title or example", "titles and examples")
-    if head is None:
-        ignored = f"{count}, ignored: the model gives a conversation several vectors"
-        return [ignored] if result["examples"] else []
-    if head["minimum_score"] is None:
-        return [
-            "long replies, found by their sentences too; to refuse messages set --minimum-score"
-        ]
-    lowest = (
-        f"a message below a score of {head['minimum_score']:.2f} finds no reply (--minimum-score)"
-    )
-    if not head["held_out"]:
-        return [f"{count}, too few to hold some out and measure; {lowest}"]
-    held_out = f"of {head['held_out']:,} that were left out {head['right']:.1%} found their reply"
-    return [
-        f"{count}; {held_out}",
-        f"{lowest}: {head['refused']:.1%} of everyday messages find none",
-        (
-            "calibrated with them: --minimum-confidence P answers if the best reply is right with"
-            " probability P"
-        )
-        if result["calibrated"]
-        else f"not calibrated: {result['uncalibrated']}",
-    ]
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -19,7 +19,7 @@ from rejoinder.cli.arguments import (
     Overwrite,
     SettingsOption,
 )
-from rejoinder.cli.index import describe, describe_text, note_scores
+from rejoinder.cli.index_facts import describe, describe_text, note_scores
 from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
