@@ -118,6 +118,35 @@ def faq(count: int) -> str:
     return "question,answer\n" + "".join(f"{said(n, 1)}?,{said(n % 30, 2)}\n" for n in range(count))
 
 
+def daily(first: int, count: int) -> str:
+    return "".join(
+        "".join(f"{said(number, place)} . __eou__ " for place in range(6)) + "\n" for number in range(first, first + count)
+    )
+
+
+def empathetic(first: int, count: int) -> str:
+    rows = [
+        f"hit:{number}_conv:{number},{place + 1},proud,A prompt.,{place % 2},{said(number, place)},5|5|5_5|5|5,"
+        for number in range(first, first + count)
+        for place in range(4)
+    ]
+    return "\n".join(["conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags", *rows]) + "\n"
+
+
+def woz(count: int) -> str:
+    logs = ([{"text": said(number, place), "metadata": {}} for place in range(6)] for number in range(count))
+    return json.dumps({f"SNG{number}.json": {"goal": {}, "log": log} for number, log in enumerate(logs)})
+
+
+def assistant(count: int) -> str:
+    lines = []
+    for number in range(count):
+        reply = {"message_id": f"b{number}", "role": "assistant", "text": said(number, 1), "lang": "en", "replies": []}
+        root = {"message_id": f"a{number}", "role": "prompter", "text": said(number, 0), "lang": "en", "replies": [reply]}
+        lines.append(json.dumps({"message_tree_id": f"a{number}", "prompt": root}))
+    return "\n".join(lines) + "\n"
+
+
 FILES: dict[str, Callable[[], str | bytes]] = {
     "questions.csv": lambda: faq(90),
     "faq.csv": lambda: faq(90),
@@ -143,6 +172,16 @@ FILES: dict[str, Callable[[], str | bytes]] = {
     "train_self_original.txt": lambda: convai2(0, 80, candidates=True),
     "valid_self_original.txt": lambda: convai2(200, 8, candidates=True),
     "valid_self_original_no_cands.txt": lambda: convai2(200, 8, candidates=False),
+    "dialogues_train.txt": lambda: daily(0, 80),
+    "dialogues_validation.txt": lambda: daily(100, 20),
+    "dialogues_test.txt": lambda: daily(200, 20),
+    "empatheticdialogues/train.csv": lambda: empathetic(0, 80),
+    "empatheticdialogues/valid.csv": lambda: empathetic(100, 20),
+    "empatheticdialogues/test.csv": lambda: empathetic(200, 20),
+    "data.json": lambda: woz(60),
+    "valListFile.txt": lambda: "".join(f"SNG{number}.json\n" for number in range(10)),
+    "testListFile.txt": lambda: "".join(f"SNG{number}.json\n" for number in range(10, 20)),
+    "2023-04-12_oasst_ready.trees.jsonl.gz": lambda: assistant(200),
     "SemEval2016-Task3-CQA-QL-train-part1.xml": lambda: semeval_2016(0, 90),
     "SemEval2016-Task3-CQA-QL-train-part2.xml": lambda: semeval_2016(0, 90),
     "SemEval2016-Task3-CQA-QL-dev.xml": lambda: semeval_2016(200, 20),
@@ -158,4 +197,5 @@ def write_files(folder: Path) -> None:
     for name, make in FILES.items():
         content = make()
         data = content.encode() if isinstance(content, str) else content
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(COMPRESS.get(Path(name).suffix, bytes)(data))

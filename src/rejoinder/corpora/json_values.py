@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from rejoinder.corpora.forms.source import Source
@@ -18,7 +18,7 @@ _SEARCHED_BYTES = 4 << 20  # of a file that is read as a whole to find where it 
 
 
 def json_values(
-    source: Source, wanted: Collection[str], encoding: str = "utf-8", reading: Reading | None = None
+    source: Source, wanted: Container[str], encoding: str = "utf-8", reading: Reading | None = None
 ) -> Iterator[tuple[str, Any]]:
     """Yield the values of JSON at these paths, one at a time, each with its path.
 
@@ -65,7 +65,7 @@ def _place_of_error(source: Source, encoding: str) -> str:
 
 
 def _built(
-    events: Iterator[tuple[str, Any]], wanted: Collection[str], name: str
+    events: Iterator[tuple[str, Any]], wanted: Container[str], name: str
 ) -> Iterator[tuple[str, Any]]:
     """Build the values at the wanted paths out of events; yield path and value."""
     import ijson

@@ -34,6 +34,10 @@ _ALL = [
     pairs.UBUNTU,
     dialogues.DSTC7,
     dialogues.CONVAI2,
+    dialogues.DAILY_DIALOG,
+    dialogues.EMPATHETIC,
+    dialogues.MULTIWOZ,
+    dialogues.OPEN_ASSISTANT,
     pairs.SEMEVAL,
     reddit.CORPUS,
 ]
