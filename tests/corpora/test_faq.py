@@ -16,7 +16,7 @@ from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.sources import read_settings
-from rejoinder.corpora.readers.answers.questions import join_questions, split_questions
+from rejoinder.corpora.readers.answers.question_cells import join_questions, split_questions
 from rejoinder.corpora.readers.answers.table import NO_REPLY
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.registry.faq import FAQ, FaqSettings, read_faq

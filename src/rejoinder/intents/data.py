@@ -27,7 +27,7 @@ from rejoinder.checks import check_list
 from rejoinder.conversations import TEXTS
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import COMPRESSIONS, open_lines, open_pieces, strip_compression
-from rejoinder.corpora.readers.answers.questions import MARKS_OF_QUESTIONS
+from rejoinder.corpora.readers.answers.texts.marks import MARKS_OF_QUESTIONS
 from rejoinder.corpora.readers.bots.rasa import examples_of_intents
 from rejoinder.corpora.registry.recognition import inspect, title_of
 from rejoinder.errors import InputError

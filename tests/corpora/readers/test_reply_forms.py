@@ -11,7 +11,7 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.written import ABOVE
+from rejoinder.corpora.readers.answers.texts.written import LINES_ABOVE
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.forms.choice import parse_choice
@@ -291,11 +291,25 @@ FILES = [
     File("faq.txt", f"Our FAQ\n\nQ: Where is my parcel?\nQ: Parcel?\nA: {PARCEL}\n\nQ2: When are you open?\nA2: {HOURS}\n",
          "faq-text", WRITTEN, 'FAQ as text: "Q:" and "A:"'),
     File("faq.md", f"# FAQ\n\n**Q: Where is my parcel?**\n**Question:** Parcel?\n\n**A:** {PARCEL}\n\n"
-         f"**Q:** When are you\nopen?\n\n**Answer**: {HOURS}\n", "faq-page", WRITTEN, dropped={ABOVE: 1}),
+         f"**Q:** When are you\nopen?\n\n**Answer**: {HOURS}\n", "faq-page", WRITTEN, dropped={LINES_ABOVE: 1}),
     File("faq.txt", f"FAQ\n\nOpening\n\n1. When are you open?\n{HOURS}\n\nCall us.\n\nParcels\n\n"
          f"2) Parcel?\n{PARCEL}\n{HOURS}\n", "faq-text",
          [Candidate(f"{HOURS}\n\nCall us.", {"category": "Opening"}, "When are you open?", questions("When are you open?")),
-          Candidate(f"{PARCEL}\n{HOURS}", {"category": "Parcels"}, "Parcel?", questions("Parcel?"))], dropped={ABOVE: 1}),
+          Candidate(f"{PARCEL}\n{HOURS}", {"category": "Parcels"}, "Parcel?", questions("Parcel?"))], dropped={LINES_ABOVE: 1}),
+    File("faq.txt", f"FAQ\n\nQ1) When are you open?\nA1) {HOURS}\n\nQ2) Parcel?\nA2) {PARCEL}\nR - soon\n", "faq-text",
+         [Candidate(HOURS, {}, "When are you open?", questions("When are you open?")),
+          Candidate(f"{PARCEL}\nR - soon", {}, "Parcel?", questions("Parcel?"))]),
+    File("faq.txt", f"When are you open?\n{HOURS}\nHow long does it take?\n{PARCEL}\nCan I return it?\n{RETURN}\n", "faq-text",
+         [Candidate(text, {}, asked, questions(asked)) for asked, text in (
+             ("When are you open?", HOURS), ("How long does it take?", PARCEL), ("Can I return it?", RETURN))]),
+    File("faq.md", f"# FAQ\n\n## Hours\n\n| Q | A |\n|---|---|\n| When? | {HOURS} |\n\n## Parcels\n\nQ: Parcel?\nA: {PARCEL}\n",
+         "faq-page", [Candidate(HOURS, {"category": "Hours"}, "", questions("When?")),
+                      Candidate(PARCEL, {"category": "Parcels"}, "Parcel?", questions("Parcel?"))], "by its tables and questions"),
+    File("faq.md", f"1. When are you open?\n\n   {HOURS}\n\n2. Where is my parcel?\n\n   {PARCEL}\n", "faq-page",
+         [Candidate(HOURS, {}, "When are you open?", questions("When are you open?")),
+          Candidate(PARCEL, {}, "Where is my parcel?", questions("Where is my parcel?"))], "read by its questions"),
+    File("faq.html", f"<table><tr><th>Question<th>Answer</tr><tr><td>When?<td rowspan=2>{HOURS}</tr><tr><td>Open?</tr></table>",
+         "faq-page", [Candidate(HOURS, {}, "", questions("When?", "Open?"))], "read by its tables"),
     File("a.txt", f"Hello! How can I help?\n\n{PARCEL}\n\nAnything else?\n", "text",
          [Candidate("Hello! How can I help?"), Candidate(PARCEL), Candidate("Anything else?")]),
     File("a.txt", f"FAQ\n\nWhen are you open?\n\n{HOURS}\n\nWhere is my parcel?\n\n{PARCEL}\n\nReturns?\n\n{RETURN}\nBye.\n",

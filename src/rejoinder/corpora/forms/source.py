@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
-from rejoinder.corpora.forms.documents import refuse_document
 from rejoinder.corpora.forms.encodings import guess_encoding
+from rejoinder.corpora.forms.office_files import refuse_document
 from rejoinder.corpora.json_events import json_keys
 from rejoinder.corpora.limits import (
     MAX_DOCUMENT_BYTES,

@@ -9,8 +9,8 @@ from typing import Any
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.questions import MARKS_OF_QUESTIONS
 from rejoinder.corpora.readers.answers.records import gathered
+from rejoinder.corpora.readers.answers.texts.marks import MARKS_OF_QUESTIONS
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
