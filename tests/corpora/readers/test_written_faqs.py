@@ -120,6 +120,15 @@ def test_questions_that_stay_in_a_list_or_an_answer_are_noted(tmp_path):
     assert "lines of answers that ask, too: 1; put a blank line above" in reading.notes[0]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.md"])
+def test_a_mail_behind_an_faq_is_no_answer(tmp_path, name):
+    text = "Q: Where?\nA: Here.\n\nQ: When?\nA: Now.\nFrom: a@x.org\nMessage-ID: <1@x.org>\n\nIt is late.\n"
+    with pytest.raises(InputError, match=f"{name}:7: the header of a mail .* --set format=faq-"):
+        read(tmp_path / name, text)
+    form = "faq-text" if name == "a.txt" else "faq-page"
+    assert len(list(read_candidates(tmp_path / name, choice=Choice(form=form)))) == 2
+
+
 def test_lines_above_and_questions_without_an_answer_are_counted(tmp_path):
     reading = Reading()
     read(tmp_path / "a.txt", "Our shop, 2024.\nQ: Where?\nA: Here.\n\nQ: When?\n\nQ: Who?\nA: We.\n", reading)

@@ -20,6 +20,7 @@ from rejoinder.corpora.readers.answers.pages.headings import SectionReader
 from rejoinder.corpora.readers.answers.pages.linked_data import is_of_type, linked_data
 from rejoinder.corpora.readers.answers.records import gathered, reply_to
 from rejoinder.corpora.readers.answers.texts.faq_signs import is_marked
+from rejoinder.corpora.readers.answers.texts.mail_headers import refuse_mails
 from rejoinder.corpora.readers.answers.texts.marks import find_pair
 from rejoinder.corpora.readers.answers.texts.written import faq_of_lines
 from rejoinder.corpora.readers.form import Form
@@ -38,6 +39,7 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     source = str(sample.source)
     text = sample.source.text(choice.encoding, reading)
     if sample.kind == "markdown":
+        refuse_mails(text, sample.source, choice, "faq-page")
         markdown = _few_brackets(_FRONT_MATTER.sub("", text))
         text = _rendered(markdown, breaks=True)
         lines = text_of_html(text).splitlines()

@@ -11,6 +11,7 @@ from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.records import gathered
 from rejoinder.corpora.readers.answers.texts.faq_signs import is_faq, pair_to_read
+from rejoinder.corpora.readers.answers.texts.mail_headers import refuse_mails
 from rejoinder.corpora.readers.answers.texts.marks import Mark, MarkPair
 from rejoinder.corpora.readers.answers.texts.paragraphs import (
     category_of,
@@ -38,7 +39,9 @@ class _Entry:
 
 def read_written(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     """Yield a reply for each answer of a text."""
-    lines = sample.source.text(choice.encoding, reading).splitlines()
+    text = sample.source.text(choice.encoding, reading)
+    refuse_mails(text, sample.source, choice, "faq-text")
+    lines = text.splitlines()
     replies = faq_of_lines(lines, str(sample.source), reading)
     yield from gathered(replies, reading, sample.source)
 
