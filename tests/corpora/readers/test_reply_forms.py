@@ -11,6 +11,7 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.answers.mapping import NO_SENTENCE
 from rejoinder.corpora.readers.answers.texts.written import LINES_ABOVE
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.candidates import read_candidates
@@ -334,6 +335,18 @@ FILES = [
          "text = Suggested Reply, questions = Question 1, question_2"),
     File("a.csv", f"Shortcut,Canned Response (EN),Sample questions\nhours,{HOURS},When?|Open?\n", "table",
          [Candidate(HOURS, {"Shortcut": "hours"}, "hours", questions("When?", "Open?"))]),
+    File("a.csv", f"Subject,Message,Suggested reply\nhours,When?,{HOURS}\n", "table",
+         [Candidate(HOURS, {"Subject": "hours"}, "hours", questions("When?"))], "text = Suggested reply, title = Subject, questions = Message"),
+    File("a.json", json.dumps({"a": ROWS[:1], "b": [{"question": "When?", "reply": HOURS}, {"question": "Who?", "reply": None}],
+                               "macros": [{"title": "Hi", "content": "x"}]}), "json",
+         [Candidate(PARCEL, {}, "", questions("Where is my parcel?")), Candidate(HOURS, {}, "", questions("When?"))],
+         dropped={"rows without a reply": 1}),
+    File("a.json", f'{{"When?": "{HOURS}", "When?": "{PARCEL}", "Returns": "{RETURN}", "version": "2"}}', "json-mapping",
+         [Candidate(HOURS, {}, "", questions("When?")), Candidate(PARCEL, {}, "", questions("When?")),
+          Candidate(RETURN, {}, "Returns")], dropped={NO_SENTENCE: 1}),
+    File("faq.yml", f"faq:\n  shop:\n  - answer: {HOURS}\n    examples: |\n      - When?\n      - Open?\n  more:\n"
+         f"  - question: Parcel?\n    answer: {json.dumps(PARCEL)}\n", "yaml",
+         [Candidate(HOURS, {}, "", questions("When?", "Open?")), Candidate(PARCEL, {}, "", questions("Parcel?"))]),
     File("bot", {"data/nlu.yml": NLU, "domain.yml": DOMAIN, "data/rules.yml": RULES, "config.yml": "a: 1\n"}, "rasa",
          BOT,
          dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),

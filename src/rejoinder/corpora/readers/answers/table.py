@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 
+_JUDGED_ROWS = 100  # whose cells tell what a column is
 NO_REPLY = "rows without a reply"  # a key of `Reading.dropped`
 
 
@@ -40,7 +42,10 @@ def read_table(
     """
     table = open_table(sample, choice, KNOWN, reading)
     source = sample.source
-    columns = reply_columns(table.names, choice, str(source))
+    first = list(itertools.islice(table.rows, _JUDGED_ROWS))
+    columns = reply_columns(
+        table.names, choice, str(source), records=[record for _, record in first]
+    )
     is_left_out = _left_out(columns, choice, reading)
     numbered = numbered_questions(tuple(table.names))
     words = roles_of(columns, numbered)
@@ -49,7 +54,7 @@ def read_table(
 
     def candidates() -> Iterator[Candidate]:
         rows = 0
-        for where, row in table.rows:
+        for where, row in itertools.chain(first, table.rows):
             rows += 1
             if is_left_out(row) or (is_dependent is not None and is_dependent(row)):
                 continue

@@ -44,6 +44,7 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         text = _rendered(markdown, breaks=True)
         lines = text_of_html(text).splitlines()
         if is_marked(lines) and len(_HEADINGS_OF_MARKDOWN.findall(markdown)) < 2:
+            reading.notes.append(f"{source}: FAQ page, read by its marks of questions and answers")
             yield from gathered(faq_of_lines(lines, source, reading), reading, source)
             return
         if find_pair(lines) is None and _QUESTION_ABOVE.search(markdown) is None:

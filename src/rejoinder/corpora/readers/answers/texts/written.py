@@ -42,6 +42,7 @@ def read_written(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
     text = sample.source.text(choice.encoding, reading)
     refuse_mails(text, sample.source, choice, "faq-text")
     lines = text.splitlines()
+    reading.notes.append(f"{sample.source}: {WRITTEN.title}")
     replies = faq_of_lines(lines, str(sample.source), reading)
     yield from gathered(replies, reading, sample.source)
 
