@@ -63,6 +63,7 @@ _ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError,
     RuntimeError,
 )  # fmt: skip
+_MARKDOWN = (".md", ".markdown")  # whose front matter looks like YAML
 _UNPACK = "if it is meant to, unpack it first"
 
 
@@ -291,9 +292,6 @@ def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> s
             f"{name}:{number}: not {encoding.upper()}; convert the file to UTF-8"
         ) from None
     return text.removeprefix("\ufeff")
-
-
-_MARKDOWN = (".md", ".markdown")  # whose front matter looks like YAML
 
 
 def _kind_of(text: str, suffix: str) -> Kind:

@@ -29,11 +29,11 @@ from rejoinder.patterns import MatchPattern, match_pattern
 BODY = ("content", "body", "message", "body_text", "body_html")
 _ASKED_BODY = frozenset(BODY) - {"content"}  # what a customer wrote, beside "Suggested reply"
 TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
-WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
+ROLE_NAMES = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
 WRITTEN_BY = ("author", "author_id", "sender", "sender_id", "sender_name", "from", "from_id",
               "from_name", "speaker", "user", "user_id", "username")  # fmt: skip
 _ANSWERS = frozenset(("response", "reply", "answer", *ACTIONS))
-KNOWN = frozenset(itertools.chain(*WORDS.values()))
+KNOWN_COLUMNS = frozenset(itertools.chain(*ROLE_NAMES.values()))
 # the same with a word in front or behind: "Canned Response", "Sample questions", "Answer text"
 _PREPARED = (
     "canned|suggested|agent|bot|support|our|standard|saved|prepared|approved|official|model"
@@ -69,7 +69,7 @@ def reply_columns(
 
     The first records tell whether a column such as "agent reply" holds replies, or yes and no.
     """
-    columns = columns_of(names, WORDS, choice, where)
+    columns = columns_of(names, ROLE_NAMES, choice, where)
     if "text" not in choice.columns:
         _refuse_two_replies(names, columns, records, choice, where)
         columns = _by_other_names(names, columns, records)
@@ -85,8 +85,9 @@ def reply_columns(
             f"columns=text=NAME,questions=NAME{headless if kind == 'column' else ''}",
             f"rename the {kind}s of the replies and their questions to answer and question",
         )
+        *usual, last = ROLE_NAMES["text"]
         raise InputError(
-            f"{where}: no {kind} {', '.join(WORDS['text'][:-1])} or {WORDS['text'][-1]}; there is "
+            f"{where}: no {kind} {', '.join(usual)} or {last}; there is "
             f"{', '.join(map(str, names))[:200] or 'none'}: {advice}"
         )
     if "text" not in choice.columns:
@@ -105,8 +106,8 @@ def _refuse_two_replies(
     rivals = [name for name in REPLY if find_column(names, [name]) is not None]
     body = columns.get("text", "")
     worded = _worded_reply(names, columns)
-    is_told = worded is None or _are_flags(worded, records)
-    if not is_told and worded is not None:
+    is_clear = worded is None or _are_flags(worded, records)
+    if not is_clear and worded is not None:
         is_blank = bool(records) and not any(map(word_of, _cells(worded, records)))
         is_asked = fold(body) in _ASKED_BODY or _has_questions(names, columns)
         if is_blank or not is_asked:
@@ -199,7 +200,7 @@ def holds_several(name: str) -> bool:
 
 def answering_columns(names: Sequence[str]) -> dict[str, str]:
     """Return the columns of a reply, its title and its questions by their names; none is chosen."""
-    return _by_other_names(names, columns_of(names, WORDS, Choice(), ""))
+    return _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
 
 
 def names_a_reply(names: Sequence[str]) -> bool:
@@ -220,7 +221,7 @@ def roles_of(columns: Mapping[str, str], numbered: Sequence[str]) -> str:
     roles = dict(columns)
     if questions:
         roles["questions"] = ", ".join(questions)
-    return ", ".join(f"{role} = {roles[role]}" for role in WORDS if role in roles)
+    return ", ".join(f"{role} = {roles[role]}" for role in ROLE_NAMES if role in roles)
 
 
 def misspelt(names: Sequence[str], columns: Mapping[str, str]) -> list[str]:
@@ -230,7 +231,7 @@ def misspelt(names: Sequence[str], columns: Mapping[str, str]) -> list[str]:
         near = (
             (name, word)
             for name in names
-            for word in difflib.get_close_matches(fold(name), WORDS[role], 1, _ALIKE)
+            for word in difflib.get_close_matches(fold(name), ROLE_NAMES[role], 1, _ALIKE)
             if name not in columns.values()
             and role not in columns
             and not _NUMBERED.fullmatch(fold(name))

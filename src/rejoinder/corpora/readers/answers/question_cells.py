@@ -11,7 +11,7 @@ from rejoinder.corpora.readers.answers.texts.marks import asks
 from rejoinder.json_parsing import parse_json
 from rejoinder.patterns import match_pattern, search_pattern
 
-BAR = "|"
+_SEPARATOR = "|"
 _BULLET = match_pattern(r"\s*+[-*\u2022]\s+(\S.*)")
 _ADJACENT = search_pattern(r"""(?<=['"])\s+(?=['"])""")  # texts of an array as numpy writes it
 
@@ -39,9 +39,9 @@ def _between_bars(cell: str) -> list[str]:
     """Return what bars part; those in brackets, "(hi|hello) there", part nothing."""
     parts = [""]
     depth = 0
-    for piece in cell.split(BAR):
+    for piece in cell.split(_SEPARATOR):
         if depth > 0:
-            parts[-1] += f"{BAR}{piece}"
+            parts[-1] += f"{_SEPARATOR}{piece}"
         else:
             parts.append(piece)
         depth += piece.count("(") + piece.count("[") - piece.count(")") - piece.count("]")
@@ -51,7 +51,7 @@ def _between_bars(cell: str) -> list[str]:
 def join_questions(questions: Sequence[str]) -> str:
     """Return questions as `split_questions` reads them, one a line; none may have a line break."""
     lines = "\n".join(questions)
-    return f"{lines}\n" if len(questions) == 1 and BAR in lines else lines
+    return f"{lines}\n" if len(questions) == 1 and _SEPARATOR in lines else lines
 
 
 def listed_questions(cell: str) -> list[Any] | None:

@@ -13,7 +13,7 @@ from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.columns import (
-    KNOWN,
+    KNOWN_COLUMNS,
     misspelt,
     numbered_questions,
     reply_columns,
@@ -40,7 +40,7 @@ def read_table(
 
     `is_dependent` counts a row that answers only behind another one, by its cells.
     """
-    table = open_table(sample, choice, KNOWN, reading)
+    table = open_table(sample, choice, KNOWN_COLUMNS, reading)
     source = sample.source
     first = list(itertools.islice(table.rows, _JUDGED_ROWS))
     columns = reply_columns(

@@ -70,13 +70,13 @@ def without_marks(question: str, answer: str) -> tuple[str, str]:
     if mark is not None and is_marked:
         question = mark.text
     first, line_break, rest = answer.partition("\n")
-    own = mark_of(first)
-    if own is None or own.is_question:
+    answer_mark = mark_of(first)
+    if answer_mark is None or answer_mark.is_question:
         return question, answer
-    is_usual = own.sign == _COLON and (own.letter == "A" or len(own.word) > 1)
-    is_pair = is_marked and mark is not None and own.sign in (_COLON, mark.sign)
+    is_usual = answer_mark.sign == _COLON and (answer_mark.letter == "A" or len(answer_mark.word) > 1)
+    is_pair = is_marked and mark is not None and answer_mark.sign in (_COLON, mark.sign)
     if is_usual or is_pair:
-        answer = f"{own.text}{line_break}{rest}".strip()
+        answer = f"{answer_mark.text}{line_break}{rest}".strip()
     return question, answer
 
 

@@ -40,9 +40,9 @@ def _turns_of_paragraph(lines: Sequence[str]) -> list[list[str]]:
     if not opening_question(lines[0]):
         return [list(lines)]
     asked = [True, *map(is_lone_question, lines[1:])]
-    told = sum(not is_asked for is_asked in asked)
+    answers = sum(not is_asked for is_asked in asked)
     starts = [place for place in range(1, len(lines)) if asked[place] and not asked[place - 1]]
-    alternates = told == len(starts) + 1 and not asked[-1]
+    alternates = answers == len(starts) + 1 and not asked[-1]
     if asked[-1] and starts:  # nothing answers it
         starts.pop()
     starts = [
