@@ -73,7 +73,8 @@ def without_marks(question: str, answer: str) -> tuple[str, str]:
     answer_mark = mark_of(first)
     if answer_mark is None or answer_mark.is_question:
         return question, answer
-    is_usual = answer_mark.sign == _COLON and (answer_mark.letter == "A" or len(answer_mark.word) > 1)
+    is_clear = answer_mark.letter == "A" or len(answer_mark.word) > 1
+    is_usual = is_clear and answer_mark.sign == _COLON
     is_pair = is_marked and mark is not None and answer_mark.sign in (_COLON, mark.sign)
     if is_usual or is_pair:
         answer = f"{answer_mark.text}{line_break}{rest}".strip()
