@@ -10,7 +10,12 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import wikipedia, wikitext
 from rejoinder.corpora.readers.bots import rasa
 from rejoinder.corpora.readers.form import Markup
-from rejoinder.html_text import text_of_html
+from rejoinder.corpora.readers.answers.pages.headings import SectionReader
+from rejoinder.corpora.readers.answers.question_cells import itemized_questions
+from rejoinder.corpora.readers.answers.texts.faq_signs import is_faq
+from rejoinder.corpora.readers.answers.texts.marks import mark_of
+from rejoinder.corpora.readers.answers.texts.written import faq_of_lines
+from rejoinder.html_text import parse_html, text_of_html
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.corpora.readers.chat_apps.slack import clean_slack_text
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
@@ -46,6 +51,15 @@ def _matched(text):
     return ReplyMatcher(replies).find(f"{text} x")
 
 
+def _faq(text):
+    lines = text.splitlines()
+    return is_faq(lines), list(faq_of_lines(lines, "a", Reading()))
+
+
+def _page(text):
+    return list(SectionReader("a", Reading()).replies(parse_html(text)))
+
+
 def _wikitext(text):
     try:
         return wikitext.paragraphs(text)
@@ -78,6 +92,10 @@ FUNCTIONS = {
     "courtesy": asks,
     "polarity": lambda text: opposed(text, [f"not {text}"]),
     "spelling": Speller(["where is my order"]).correct,
+    "marks": mark_of,
+    "FAQ": _faq,
+    "FAQ of paragraphs": lambda text: _faq(f"FAQ\n\n{text}\n\nHow do I?\n{text}\n\nHow do we?\n{text}"),
+    "items": itemized_questions,
     "rasa": lambda text: rasa._example_texts([text]),
     "subtitles": clean_line,
     "wikitext": _wikitext,
@@ -108,6 +126,11 @@ SEEN = {
     "closings of a mail": (clean_mail, "a\n" + "Thanks\n" * 7_000 + "?"),
     "quoted mails": (newest_text, "Le a " * 20_000),
     "introductions of quoted mails": (newest_text, "2024 9:00 <a@b.de> x\nx:\n" * 20_000),
+    "marks of an FAQ": (_faq, "Q: a\nA: b\nQ: c\nA: d\nQ: e\n" + "A: x\nQ: y\n" * 5_000 + "more\n" * 20_000),
+    "questions of an FAQ": (_faq, "FAQ\n\n" + "How do I pay?\nb\n" * 10_000 + "\nHow do I?\n" * 5_000),
+    "titles of an FAQ": (_faq, "Terms\n\n" * 10_000 + "How do I?\nb\n\n" * 2 + "Terms\n\n" * 10_000),
+    "bold questions of a page": (_page, f"<h1>FAQ</h1><p>{'<b>x?</b>' * 6_000}</p>"),
+    "tables of a page": (_page, "<table><tr><th>Q<th>A</tr><tr><td rowspan=99999>a<td>b" * 3_000),
     "quotes of a mail, each introduced": (own_text, "a\na:\n\n> b\n" * 5_000),
     "markers of a mail": (newest_text, "--- a ---\n" * 20_000),
     "the same words again": (_matched, "{%a%}script" * 416),
@@ -127,6 +150,12 @@ FILES = {
     ".html": ["{}", "<h1>q?</h1>{}"],
     ".qna": ["## ? {}", "## ? q\n- {}\n```\na\n```", "## ? q\n```\n{}\n```"],
     ".ld.html": ['<script type="application/ld+json">{}</script>', '<script type="application/ld+json">["FAQPage", {}'],
+    ".faq.txt": ["FAQ\n\nQ: a?\nA: {}\n\nQ. b?\nA. c\n", "Q) {}\nA) b\n", "FAQ\n\n{}?\nb\n\nc?\nd\n", "How do I {}?\nb\nc?\nd\n"],
+    ".faq.md": ["## a\n\nQ: {0}\nA: b\n\n## c\n\n| Q | A |\n|---|---|\n| {0} | b |\n", "How do I?\n\n{}\n\nHow do we?\n\nb\n"],
+    ".faq.html": ["<table><tr><th>Q<th>A</tr><tr><td rowspan=9>{0}<td>b</tr><tr><td>{0}</tr></table>"],
+    ".faq.yml": ["- answer: a\n  examples: |\n    - {}\n", "a:\n  - question: {}\n    answer: b\n"],
+    ".faq.csv": ["Message,Suggested reply\na,{}\n"],
+    ".faq.json": ['{{"a?": {json}, "b?": "c"}}', '{{"a": [{{"q": {json}, "a": "b"}}]}}'],
     ".yml": ["{}", "nlu:\n- {}", "responses:\n  a:\n  - text: {}\n"],
     ".csv": ["{}", "text\n{}\n", 'question,answer\na,"{}"\n'],
     ".json": ["{}", '[{{"text": {json}}}]'],

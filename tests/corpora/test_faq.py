@@ -16,7 +16,7 @@ from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.sources import read_settings
-from rejoinder.corpora.readers.answers.questions import join_questions, split_questions
+from rejoinder.corpora.readers.answers.question_cells import join_questions, split_questions
 from rejoinder.corpora.readers.answers.table import NO_REPLY
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.registry.faq import FAQ, FaqSettings, read_faq
@@ -138,25 +138,29 @@ def test_a_cell_holds_several_questions(read, cell, questions):
 
 
 def test_lines_of_a_cell_that_all_ask_are_questions(tmp_path):
-    cell = '"Card?\nWhere is it?"'
-    for name, count, choice in (
-        ("question", 2, Choice()),
-        ("Fragen", 2, Choice(columns={"text": "text", "questions": "Fragen"})),
-    ):
-        path = tmp_path / "a.csv"
-        path.write_text(f"text,{name}\n{CARD},{cell}\n", encoding="utf-8")
-        (reply,) = read_candidates(path, choice=choice)
-        assert len(reply.examples) == count
+    path = tmp_path / "a.csv"
+    chosen = Choice(columns={"text": "text", "questions": "Fragen"})
+    for name, choice in (("question", Choice()), ("Fragen", chosen)):
+        for cell, wanted in (
+            ("Card?\nWhere is it?", [("Card?",), ("Where is it?",)]),
+            ("I lost it.\nWhere is it?", [("I lost it.\nWhere is it?",)]),
+            ("- Card\n- Where is it", [("Card",), ("Where is it",)]),
+        ):
+            path.write_text(f'text,{name}\n{CARD},"{cell}"\n', encoding="utf-8")
+            (reply,) = read_candidates(path, choice=choice)
+            assert reply.examples == tuple(wanted)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "yml"])
 def test_a_slip_in_the_name_of_a_column_is_noted(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
     record = {"text": CARD, "titel": "Card", "exampels": "Where is my card?", "team": "a"}
     table = f"{','.join(record)}\n{','.join(record.values())}\n"
-    path.write_text(table if suffix == "csv" else lines(record), encoding="utf-8")
+    texts = {"csv": table, "jsonl": lines(record), "yml": json.dumps([record])}  # JSON is YAML, too
+    path.write_text(texts[suffix], encoding="utf-8")
     reading = Reading()
-    assert len(list(read_candidates(path, reading=reading))) == 1
+    choice = Choice(form="yaml") if suffix == "yml" else Choice()
+    assert len(list(read_candidates(path, choice=choice, reading=reading))) == 1
     assert [note.partition(": ")[2] for note in reading.notes[1:]] == [
         "titel is a field of the replies; if it is their title, name the column title",
         "exampels is a field of the replies; if it is their questions, name the column examples",

@@ -6,7 +6,7 @@ import csv
 import json
 from pathlib import Path
 
-from rejoinder.corpora.readers.answers.questions import join_questions
+from rejoinder.corpora.readers.answers.question_cells import join_questions
 from rejoinder.curation.mining import MinedReply, Mining
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file

@@ -7,7 +7,7 @@ import pytest
 from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.linked_data import parse_leniently
+from rejoinder.corpora.readers.answers.pages.linked_data import parse_leniently
 from rejoinder.corpora.registry.recognition import find_form
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.registry.sources import read_settings

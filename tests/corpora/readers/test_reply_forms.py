@@ -11,7 +11,8 @@ import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.written import ABOVE
+from rejoinder.corpora.readers.answers.mapping import NO_SENTENCE
+from rejoinder.corpora.readers.answers.texts.written import LINES_ABOVE
 from rejoinder.corpora.registry.recognition import FORMS, find_form
 from rejoinder.corpora.registry.candidates import read_candidates
 from rejoinder.corpora.forms.choice import parse_choice
@@ -291,11 +292,25 @@ FILES = [
     File("faq.txt", f"Our FAQ\n\nQ: Where is my parcel?\nQ: Parcel?\nA: {PARCEL}\n\nQ2: When are you open?\nA2: {HOURS}\n",
          "faq-text", WRITTEN, 'FAQ as text: "Q:" and "A:"'),
     File("faq.md", f"# FAQ\n\n**Q: Where is my parcel?**\n**Question:** Parcel?\n\n**A:** {PARCEL}\n\n"
-         f"**Q:** When are you\nopen?\n\n**Answer**: {HOURS}\n", "faq-page", WRITTEN, dropped={ABOVE: 1}),
+         f"**Q:** When are you\nopen?\n\n**Answer**: {HOURS}\n", "faq-page", WRITTEN, dropped={LINES_ABOVE: 1}),
     File("faq.txt", f"FAQ\n\nOpening\n\n1. When are you open?\n{HOURS}\n\nCall us.\n\nParcels\n\n"
          f"2) Parcel?\n{PARCEL}\n{HOURS}\n", "faq-text",
          [Candidate(f"{HOURS}\n\nCall us.", {"category": "Opening"}, "When are you open?", questions("When are you open?")),
-          Candidate(f"{PARCEL}\n{HOURS}", {"category": "Parcels"}, "Parcel?", questions("Parcel?"))], dropped={ABOVE: 1}),
+          Candidate(f"{PARCEL}\n{HOURS}", {"category": "Parcels"}, "Parcel?", questions("Parcel?"))], dropped={LINES_ABOVE: 1}),
+    File("faq.txt", f"FAQ\n\nQ1) When are you open?\nA1) {HOURS}\n\nQ2) Parcel?\nA2) {PARCEL}\nR - soon\n", "faq-text",
+         [Candidate(HOURS, {}, "When are you open?", questions("When are you open?")),
+          Candidate(f"{PARCEL}\nR - soon", {}, "Parcel?", questions("Parcel?"))]),
+    File("faq.txt", f"When are you open?\n{HOURS}\nHow long does it take?\n{PARCEL}\nCan I return it?\n{RETURN}\n", "faq-text",
+         [Candidate(text, {}, asked, questions(asked)) for asked, text in (
+             ("When are you open?", HOURS), ("How long does it take?", PARCEL), ("Can I return it?", RETURN))]),
+    File("faq.md", f"# FAQ\n\n## Hours\n\n| Q | A |\n|---|---|\n| When? | {HOURS} |\n\n## Parcels\n\nQ: Parcel?\nA: {PARCEL}\n",
+         "faq-page", [Candidate(HOURS, {"category": "Hours"}, "", questions("When?")),
+                      Candidate(PARCEL, {"category": "Parcels"}, "Parcel?", questions("Parcel?"))], "by its tables and questions"),
+    File("faq.md", f"1. When are you open?\n\n   {HOURS}\n\n2. Where is my parcel?\n\n   {PARCEL}\n", "faq-page",
+         [Candidate(HOURS, {}, "When are you open?", questions("When are you open?")),
+          Candidate(PARCEL, {}, "Where is my parcel?", questions("Where is my parcel?"))], "read by its questions"),
+    File("faq.html", f"<table><tr><th>Question<th>Answer</tr><tr><td>When?<td rowspan=2>{HOURS}</tr><tr><td>Open?</tr></table>",
+         "faq-page", [Candidate(HOURS, {}, "", questions("When?", "Open?"))], "read by its tables"),
     File("a.txt", f"Hello! How can I help?\n\n{PARCEL}\n\nAnything else?\n", "text",
          [Candidate("Hello! How can I help?"), Candidate(PARCEL), Candidate("Anything else?")]),
     File("a.txt", f"FAQ\n\nWhen are you open?\n\n{HOURS}\n\nWhere is my parcel?\n\n{PARCEL}\n\nReturns?\n\n{RETURN}\nBye.\n",
@@ -320,6 +335,18 @@ FILES = [
          "text = Suggested Reply, questions = Question 1, question_2"),
     File("a.csv", f"Shortcut,Canned Response (EN),Sample questions\nhours,{HOURS},When?|Open?\n", "table",
          [Candidate(HOURS, {"Shortcut": "hours"}, "hours", questions("When?", "Open?"))]),
+    File("a.csv", f"Subject,Message,Suggested reply\nhours,When?,{HOURS}\n", "table",
+         [Candidate(HOURS, {"Subject": "hours"}, "hours", questions("When?"))], "text = Suggested reply, title = Subject, questions = Message"),
+    File("a.json", json.dumps({"a": ROWS[:1], "b": [{"question": "When?", "reply": HOURS}, {"question": "Who?", "reply": None}],
+                               "macros": [{"title": "Hi", "content": "x"}]}), "json",
+         [Candidate(PARCEL, {}, "", questions("Where is my parcel?")), Candidate(HOURS, {}, "", questions("When?"))],
+         dropped={"rows without a reply": 1}),
+    File("a.json", f'{{"When?": "{HOURS}", "When?": "{PARCEL}", "Returns": "{RETURN}", "version": "2"}}', "json-mapping",
+         [Candidate(HOURS, {}, "", questions("When?")), Candidate(PARCEL, {}, "", questions("When?")),
+          Candidate(RETURN, {}, "Returns")], dropped={NO_SENTENCE: 1}),
+    File("faq.yml", f"faq:\n  shop:\n  - answer: {HOURS}\n    examples: |\n      - When?\n      - Open?\n  more:\n"
+         f"  - question: Parcel?\n    answer: {json.dumps(PARCEL)}\n", "yaml",
+         [Candidate(HOURS, {}, "", questions("When?", "Open?")), Candidate(PARCEL, {}, "", questions("Parcel?"))]),
     File("bot", {"data/nlu.yml": NLU, "domain.yml": DOMAIN, "data/rules.yml": RULES, "config.yml": "a: 1\n"}, "rasa",
          BOT,
          dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),

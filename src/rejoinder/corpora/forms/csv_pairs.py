@@ -35,12 +35,14 @@ _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *THREAD_FIELDS})
 _NAMES = frozenset().union(*_HEADERS, _COLUMNS)
 _USUAL = _NAMES.union(MESSAGE, QUESTIONS, REPLY)  # by which other tables name their columns
-_SAID = frozenset(("context", "question", "prompt", "input", "message", "msg", "utterance"))
-_REPLIED = frozenset(REPLY) - {"text"}
-_SAID_BY = match_pattern(
+_CONTEXT_NAMES = frozenset(
+    ("context", "question", "prompt", "input", "message", "msg", "utterance")
+)
+_RESPONSE_NAMES = frozenset(REPLY) - {"text"}
+_CONTEXT_PATTERN = match_pattern(
     r"(?:customer|client|user|visitor)_(?:message|question|query|text|comment|request)"
 )
-_REPLIED_BY = match_pattern(
+_RESPONSE_PATTERN = match_pattern(
     r"(?:agent|support|operator|staff|team|our|bot)_(?:message|reply|response|answer|text|comment)"
 )
 _SAME_AS = {"question": "context", "answer": "response"}
@@ -108,11 +110,15 @@ def pair_columns(row: Sequence[str]) -> list[str]:
         return []
     if any(header <= set(names) for header in _HEADERS):
         return names if "context" in names else [_SAME_AS.get(name, name) for name in names]
-    said = [name for name in names if name in _SAID or _SAID_BY.fullmatch(name)]
-    replied = [name for name in names if name in _REPLIED or _REPLIED_BY.fullmatch(name)]
-    if len(said) != 1 or len(replied) != 1 or "text" in names:
+    contexts = [
+        name for name in names if name in _CONTEXT_NAMES or _CONTEXT_PATTERN.fullmatch(name)
+    ]
+    responses = [
+        name for name in names if name in _RESPONSE_NAMES or _RESPONSE_PATTERN.fullmatch(name)
+    ]
+    if len(contexts) != 1 or len(responses) != 1 or "text" in names:
         return []
-    roles = {said[0]: "context", replied[0]: "response"}
+    roles = {contexts[0]: "context", responses[0]: "response"}
     return [roles.get(name, name) for name in names]
 
 

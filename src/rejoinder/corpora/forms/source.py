@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
-from rejoinder.corpora.forms.documents import refuse_document
 from rejoinder.corpora.forms.encodings import guess_encoding
+from rejoinder.corpora.forms.office_files import refuse_document
 from rejoinder.corpora.json_events import json_keys
 from rejoinder.corpora.limits import (
     MAX_DOCUMENT_BYTES,
@@ -63,6 +63,7 @@ _ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError,
     RuntimeError,
 )  # fmt: skip
+_MARKDOWN = (".md", ".markdown")  # whose front matter looks like YAML
 _UNPACK = "if it is meant to, unpack it first"
 
 
@@ -291,9 +292,6 @@ def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> s
             f"{name}:{number}: not {encoding.upper()}; convert the file to UTF-8"
         ) from None
     return text.removeprefix("\ufeff")
-
-
-_MARKDOWN = (".md", ".markdown")  # whose front matter looks like YAML
 
 
 def _kind_of(text: str, suffix: str) -> Kind:

@@ -10,15 +10,25 @@ from rejoinder.corpora.limits import MAX_DEPTH, check_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
 
+_NULL = "tag:yaml.org,2002:null"
 
-def load_yaml(text: str, name: str) -> Any:
-    """Return what YAML says, with all scalars as texts.
+
+def load_yaml(text: str, name: str, *, nulls: bool = False) -> Any:
+    """Return what YAML says, with all scalars as texts; with `nulls` a plain null is None.
 
     InputError: it is none, too large, or nested too deep.
     """
     import yaml
 
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    if nulls:
+        known = yaml.SafeLoader.yaml_implicit_resolvers
+        resolvers = {
+            first: [(tag, pattern) for tag, pattern in patterns if tag == _NULL]
+            for first, patterns in known.items()
+        }
+        loader = type("NullLoader", (loader,), {"yaml_implicit_resolvers": resolvers})
+        loader.add_constructor(_NULL, lambda *_: None)
     try:
         depth = 0
         for count, event in enumerate(yaml.parse(text, Loader=loader)):
@@ -37,6 +47,7 @@ def load_yaml(text: str, name: str) -> Any:
         raise InputError(f"{name}: YAML nested too deep") from None
 
 
-def load_sample(sample: Sample, choice: Choice, reading: Reading) -> Any:
+def load_sample(sample: Sample, choice: Choice, reading: Reading, *, nulls: bool = False) -> Any:
     """Return what the YAML of a file says; see `load_yaml`."""
-    return load_yaml(sample.source.text(choice.encoding, reading), str(sample.source))
+    text = sample.source.text(choice.encoding, reading)
+    return load_yaml(text, str(sample.source), nulls=nulls)

@@ -15,7 +15,7 @@ from rejoinder.corpora.forms.delimited import find_delimiter, header_place, samp
 from rejoinder.corpora.forms.formats import OwnSettings, describe_fields, text_of
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.readers.answers.columns import KNOWN, answering_columns
+from rejoinder.corpora.readers.answers.columns import KNOWN_COLUMNS, answering_columns
 from rejoinder.corpora.readers.answers.table import NO_REPLY
 from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.records import BadRecordError, parse_lines, parse_object
@@ -73,8 +73,8 @@ def _of_csv(path: Path, reading: Reading) -> Generator[Example]:
 
 def _has_titles(sample: Sample) -> bool:
     """Return whether titles stand above the names of the columns."""
-    rows = sampled_rows(sample.lines, find_delimiter(sample.lines, KNOWN))
-    return header_place(rows, KNOWN) > 0
+    rows = sampled_rows(sample.lines, find_delimiter(sample.lines, KNOWN_COLUMNS))
+    return header_place(rows, KNOWN_COLUMNS) > 0
 
 
 def _names_replies(header: Sequence[str]) -> bool:

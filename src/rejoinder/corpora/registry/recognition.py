@@ -60,7 +60,7 @@ _ALL: list[Form] = [
     *answers.FORMS,
 ]
 FORMS: dict[str, Form] = {form.name: form for form in _ALL}
-KNOWN = answers.KNOWN | messages.KNOWN
+KNOWN = answers.KNOWN_COLUMNS | messages.KNOWN
 _COMMON = frozenset(form.name for form in answers.FORMS)
 _TABLES = (".csv", ".tsv", ".tab")
 _OF_EXAMPLES = {"turns", "context"}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.corpora.lines import open_pieces
-from rejoinder.corpora.readers.answers.questions import MARKS_OF_QUESTIONS
+from rejoinder.corpora.readers.answers.texts.marks import MARKS_OF_QUESTIONS
 from rejoinder.corpora.registry.recognition import title_of
 from rejoinder.errors import InputError
 from rejoinder.intents.data import OUT_OF_SCOPE

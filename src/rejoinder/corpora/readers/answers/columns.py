@@ -6,6 +6,7 @@ import difflib
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.columns import (
@@ -18,18 +19,21 @@ from rejoinder.corpora.forms.columns import (
     is_name,
     name_keys,
 )
+from rejoinder.corpora.forms.csv_pairs import pair_columns
+from rejoinder.corpora.readers.flags import NO, YES, word_of
 from rejoinder.corpora.readers.help_desks.replies import ACTIONS
 from rejoinder.errors import InputError
 from rejoinder.patterns import MatchPattern, match_pattern
 
 # taken for the reply where none of `REPLY` is there
 BODY = ("content", "body", "message", "body_text", "body_html")
+_ASKED_BODY = frozenset(BODY) - {"content"}  # what a customer wrote, beside "Suggested reply"
 TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
-WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
+ROLE_NAMES = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
 WRITTEN_BY = ("author", "author_id", "sender", "sender_id", "sender_name", "from", "from_id",
               "from_name", "speaker", "user", "user_id", "username")  # fmt: skip
 _ANSWERS = frozenset(("response", "reply", "answer", *ACTIONS))
-KNOWN = frozenset(itertools.chain(*WORDS.values()))
+KNOWN_COLUMNS = frozenset(itertools.chain(*ROLE_NAMES.values()))
 # the same with a word in front or behind: "Canned Response", "Sample questions", "Answer text"
 _PREPARED = (
     "canned|suggested|agent|bot|support|our|standard|saved|prepared|approved|official|model"
@@ -55,12 +59,20 @@ _SHORT = {"text": "a", "questions": "q"}
 
 
 def reply_columns(
-    names: Sequence[str], choice: Choice, where: str, kind: str = "column"
+    names: Sequence[str],
+    choice: Choice,
+    where: str,
+    kind: str = "column",
+    records: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, str]:
-    """Return the columns of text, title and questions. InputError: no reply, or two that may be."""
-    columns = columns_of(names, WORDS, choice, where)
+    """Return the columns of text, title and questions. InputError: no reply, or two that may be.
+
+    The first records tell whether a column such as "agent reply" holds replies, or yes and no.
+    """
+    columns = columns_of(names, ROLE_NAMES, choice, where)
     if "text" not in choice.columns:
-        columns = _by_other_names(names, columns)
+        _refuse_two_replies(names, columns, records, choice, where)
+        columns = _by_other_names(names, columns, records)
     actions = find_column(names, ACTIONS)
     if "text" not in columns and actions is not None and kind == "column":
         columns = {"text": actions, **columns}
@@ -73,42 +85,106 @@ def reply_columns(
             f"columns=text=NAME,questions=NAME{headless if kind == 'column' else ''}",
             f"rename the {kind}s of the replies and their questions to answer and question",
         )
+        *usual, last = ROLE_NAMES["text"]
         raise InputError(
-            f"{where}: no {kind} {', '.join(WORDS['text'][:-1])} or {WORDS['text'][-1]}; there is "
+            f"{where}: no {kind} {', '.join(usual)} or {last}; there is "
             f"{', '.join(map(str, names))[:200] or 'none'}: {advice}"
         )
     if "text" not in choice.columns:
         refuse_messages(names, columns, choice, where)
+    return columns
+
+
+def _refuse_two_replies(
+    names: Sequence[str],
+    columns: Mapping[str, str],
+    records: Sequence[Mapping[str, Any]],
+    choice: Choice,
+    where: str,
+) -> None:
+    """Raise InputError if one of two columns may be the reply, and nothing tells which."""
     rivals = [name for name in REPLY if find_column(names, [name]) is not None]
-    if len(rivals) > 1 and "text" not in choice.columns:
+    body = columns.get("text", "")
+    worded = _worded_reply(names, columns)
+    is_clear = worded is None or _are_flags(worded, records)
+    if not is_clear and worded is not None:
+        is_blank = bool(records) and not any(map(word_of, _cells(worded, records)))
+        is_asked = fold(body) in _ASKED_BODY or _has_questions(names, columns)
+        if is_blank or not is_asked:
+            rivals = [body, worded]
+    if len(rivals) > 1:
         advice = choice.advice(
             f"say which: --set columns=text={rivals[-1]}", "rename or delete all but one"
         )
         raise InputError(f"{where}: {' and '.join(rivals)} may both be the reply; {advice}")
-    return columns
 
 
-def _by_other_names(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+def _has_questions(names: Sequence[str], columns: Mapping[str, str]) -> bool:
+    return "questions" in columns or bool(numbered_questions(tuple(names)))
+
+
+def _worded_reply(names: Sequence[str], columns: Mapping[str, str]) -> str | None:
+    """Return the column such as "Suggested reply" beside one such as "message"; None: no such."""
+    if fold(columns.get("text", "")) not in BODY:
+        return None
+    taken = columns.values()
+    worded = [name for name in names if name not in taken and _is_worded(name, _WORDED["text"])]
+    return worded[0] if len(worded) == 1 else None
+
+
+def _cells(name: str, records: Sequence[Mapping[str, Any]]) -> list[Any]:
+    return [record.get(name) for record in records]
+
+
+def _are_flags(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the cells of a column are yes, no, or without a letter, and not all blank."""
+    words = [word for word in map(word_of, _cells(name, records)) if word]
+    return bool(words) and all(
+        word in YES | NO or not any(map(str.isalpha, word)) for word in words
+    )
+
+
+def _by_other_names(
+    names: Sequence[str], columns: Mapping[str, str], records: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, str]:
     """Return the columns with those of a reply and its questions that no usual name has.
 
-    Beside questions "Suggested reply" is one sooner than "message".
+    Beside "Suggested reply" a "message" is no reply: it is the question, if there is no other.
     """
     named = dict(columns)
-    has_questions = "questions" in named or bool(numbered_questions(tuple(names)))
-    if has_questions and fold(named.get("text", "")) in BODY:
+    has_questions = _has_questions(names, columns)
+    body = columns.get("text", "")
+    worded = _worded_reply(names, columns)
+    if has_questions and fold(body) in BODY:
         named["text"] = ""
+    elif worded is not None and fold(body) in _ASKED_BODY and not _are_flags(worded, records):
+        return {**columns, "text": worded, "questions": body}
     missing = [role for role in _WORDED if not named.get(role)]
     short = {role: find_column(names, [name]) for role, name in _SHORT.items()}
     if len(missing) == len(short) and None not in short.values():
         return {**columns, **{role: name for role, name in short.items() if name is not None}}
-    found = {}
+    by_words = {}
     for role in missing:
-        worded = [
+        worded_names = [
             name for name in names if name not in named.values() and _is_worded(name, _WORDED[role])
         ]
-        if len(worded) == 1:
-            found[role] = worded[0]
-    return {**columns, **found}
+        if len(worded_names) == 1:
+            by_words[role] = worded_names[0]
+    return _with_pair(names, {**columns, **by_words}, records)
+
+
+def _with_pair(
+    names: Sequence[str], columns: dict[str, str], records: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """Return the columns with that of the questions, if they are known as pairs: "msg, reply"."""
+    if _has_questions(names, columns) or "text" not in columns:
+        return columns
+    roles = dict(zip(pair_columns(names), names, strict=False))
+    asked = roles.get("context", "")
+    is_pair = roles.get("response") == columns["text"] and asked not in columns.values()
+    is_text = all(isinstance(cell, str | None) for cell in _cells(asked, records))
+    is_question = is_pair and is_text and fold(asked) != "context"
+    return {**columns, "questions": asked} if is_question else columns
 
 
 def _is_worded(name: str, pattern: MatchPattern[str]) -> bool:
@@ -124,7 +200,7 @@ def holds_several(name: str) -> bool:
 
 def answering_columns(names: Sequence[str]) -> dict[str, str]:
     """Return the columns of a reply, its title and its questions by their names; none is chosen."""
-    return _by_other_names(names, columns_of(names, WORDS, Choice(), ""))
+    return _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
 
 
 def names_a_reply(names: Sequence[str]) -> bool:
@@ -145,7 +221,7 @@ def roles_of(columns: Mapping[str, str], numbered: Sequence[str]) -> str:
     roles = dict(columns)
     if questions:
         roles["questions"] = ", ".join(questions)
-    return ", ".join(f"{role} = {roles[role]}" for role in WORDS if role in roles)
+    return ", ".join(f"{role} = {roles[role]}" for role in ROLE_NAMES if role in roles)
 
 
 def misspelt(names: Sequence[str], columns: Mapping[str, str]) -> list[str]:
@@ -155,7 +231,7 @@ def misspelt(names: Sequence[str], columns: Mapping[str, str]) -> list[str]:
         near = (
             (name, word)
             for name in names
-            for word in difflib.get_close_matches(fold(name), WORDS[role], 1, _ALIKE)
+            for word in difflib.get_close_matches(fold(name), ROLE_NAMES[role], 1, _ALIKE)
             if name not in columns.values()
             and role not in columns
             and not _NUMBERED.fullmatch(fold(name))

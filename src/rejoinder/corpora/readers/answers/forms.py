@@ -5,9 +5,9 @@ from __future__ import annotations
 from rejoinder.corpora.readers.answers.lines import TEXT
 from rejoinder.corpora.readers.answers.mapping import MAPPING
 from rejoinder.corpora.readers.answers.objects import JSON
-from rejoinder.corpora.readers.answers.pages import FAQ_PAGE
+from rejoinder.corpora.readers.answers.pages.faq_page import FAQ_PAGE
 from rejoinder.corpora.readers.answers.table import TABLE
-from rejoinder.corpora.readers.answers.written import WRITTEN
+from rejoinder.corpora.readers.answers.texts.written import WRITTEN
 from rejoinder.corpora.readers.answers.yaml_records import YAML
 
 FORMS = (WRITTEN, YAML, FAQ_PAGE, TABLE, MAPPING, JSON, TEXT)

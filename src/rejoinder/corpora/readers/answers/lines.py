@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.answers.texts.marks import asks, mark_of
 from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
@@ -20,10 +22,15 @@ _STRUCTURE = search_pattern(
     r"""|"\s*[}\]]|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
 )
 _DATA = search_pattern(r"""^\s*-\s+[a-z_]+:\s|"\s*:\s*["\[{\d]|"\s*[}\]]""")
+_MOST_ASKING = 1 / 3  # of the lines: of more it is noted that they may be an FAQ
 
 
 def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
-    """Yield a reply for each line that is not blank. InputError: one cannot be a reply."""
+    """Yield a reply for each line that is not blank. InputError: one cannot be a reply.
+
+    Many questions, or marks of them and of answers, are noted: it may be an FAQ.
+    """
+    signs = _FaqSigns()
     unsure = choice.encoding or sample.encoding in ("utf-16", "utf-8-sig", "utf-16-le")
     encoding = choice.encoding or (sample.encoding if unsure else "utf-8")
     for number, line in sample.source.lines(encoding, reading):
@@ -43,7 +50,40 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
                 f"in a file of text; {advice}"
             )
         if text:
+            signs.look(text)
             yield Candidate(text)
+    if not choice.form and signs.are_many:
+        advice = choice.advice(
+            "if customers ask them: --set format=faq-text",
+            'if customers ask them, write "Q:" and "A:" before questions and answers',
+        )
+        reading.notes.append(
+            f"{sample.source}: {signs.questions:,} of {signs.lines:,} replies, one a line, are "
+            f"questions; {advice}"
+        )
+
+
+@dataclass
+class _FaqSigns:
+    """Counts of lines that are questions, or are marked as questions and answers."""
+
+    lines: int = 0
+    questions: int = 0
+    marks: set[bool] = field(default_factory=set)  # of questions, of answers
+
+    def look(self, text: str) -> None:
+        """Count a line."""
+        mark = mark_of(text)
+        is_marked = mark is not None and mark.sign == ":"
+        if mark is not None and is_marked:
+            self.marks.add(mark.is_question)
+        self.lines += 1
+        self.questions += asks(text) or (mark is not None and is_marked and mark.is_question)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether the lines may be those of an FAQ."""
+        return len(self.marks) > 1 or self.questions > _MOST_ASKING * self.lines
 
 
 TEXT = Form(

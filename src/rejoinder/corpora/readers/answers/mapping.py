@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.questions import MARKS_OF_QUESTIONS
 from rejoinder.corpora.readers.answers.records import gathered
+from rejoinder.corpora.readers.answers.texts.marks import MARKS_OF_QUESTIONS, asks
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
@@ -19,37 +20,79 @@ from rejoinder.patterns import match_pattern
 
 _FIRST_KEY = match_pattern(r'\s{0,99}\{\s{0,999}"((?:[^"\\\n]|\\.){1,999})"\s{0,9}:\s{0,9}["\[]')
 _ENDS = (*MARKS_OF_QUESTIONS, ".", "!")
-NO_TEXT = "entries without a text"  # a key of `Reading.dropped`
+NO_TEXT = "entries without a text"  # keys of `Reading.dropped`
+NO_SENTENCE = "entries whose key is no question and whose text is no sentence"
 
 
 def read_mapping(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     """Yield the replies of an object: of answers by their questions, or the reverse."""
     source = sample.source
-    try:
-        entries = parse_json(source.text(choice.encoding, reading))
-    except ValueError as error:
-        raise InputError(f"{source}: not JSON ({error}); copy or export it again") from None
+    entries = _entries(sample, choice, reading)
+    reading.notes.append(f"{source}: {MAPPING.title}")
+    counts = Counter(key for key, _ in entries)
+    if repeated := [key for key, count in counts.items() if count > 1]:
+        reading.notes.append(
+            f"{source}: keys that occur several times, of which all are read: {len(repeated):,}, "
+            f"such as {json.dumps(repeated[0], ensure_ascii=False)[:60]}"
+        )
 
     def candidates() -> Iterator[Candidate]:
-        for key, value in entries.items():
+        for key, value in entries:
             texts = _texts_of(value)
             if texts is None:
                 raise InputError(
                     f"{source}: {json.dumps(key)[:60]} has {json.dumps(value)[:60]}; a question "
                     "has an answer, a text, or several; an answer has a list of questions"
                 )
-            is_asked = key.strip().endswith(MARKS_OF_QUESTIONS)
             if not texts or not key.strip():
                 reading.drop(NO_TEXT)
-            elif isinstance(value, str) and not is_asked:
-                reading.drop("entries whose key is no question")
-            elif is_asked:
+            elif asks(key.strip()):
                 payload = {"variants": texts[1:]} if len(texts) > 1 else {}
                 yield Candidate(texts[0], payload, "", ((key.strip(),),))
-            else:
+            elif isinstance(value, list):
                 yield Candidate(key.strip(), {}, "", tuple((text,) for text in texts))
+            elif _is_title(key.strip(), texts[0]):
+                yield Candidate(texts[0], {}, key.strip())
+            else:
+                reading.drop(NO_SENTENCE)
 
     yield from gathered(candidates(), reading, source)
+
+
+def _entries(sample: Sample, choice: Choice, reading: Reading) -> list[tuple[str, Any]]:
+    """Return the keys and values of a file's object, also those of keys that occur again.
+
+    InputError: it is not JSON, or nothing tells questions from answers.
+    """
+    source = sample.source
+    text = source.text(choice.encoding, reading)
+    try:
+        value = parse_json(text, _Pairs)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source}: not JSON, or cut off ({error.msg}, line {error.lineno:,}, column "
+            f"{error.colno:,}); mend it there, or copy or export it again"
+        ) from None
+    except ValueError as error:
+        raise InputError(f"{source}: not JSON ({error}); copy or export it again") from None
+    if not isinstance(value, _Pairs):
+        raise InputError(f"{source}: a JSON {type(value).__name__}; an object is read")
+    texts = [key.strip() for key, text in value if isinstance(text, str)]
+    if texts and len(texts) == len(value) and not any(map(asks, texts)):
+        raise InputError(
+            f"{source}: {json.dumps(texts[0])[:60]} has a text, and nothing tells which of them is "
+            "the answer; end questions with a question mark, or write {answer: [question, ...]}"
+        )
+    return value
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The keys and values of an object of JSON."""
+
+
+def _is_title(key: str, text: str) -> bool:
+    """Return whether a key such as "Delivery" is the title of a text, not the name of a setting."""
+    return text.endswith(_ENDS) and (key[0].isupper() or len(key.split()) > 1)
 
 
 def _texts_of(value: Any) -> list[str] | None:

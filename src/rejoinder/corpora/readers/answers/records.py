@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -10,13 +11,13 @@ from typing import Any
 from rejoinder.corpora.forms.columns import fold, value_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.columns import holds_several, numbered_questions
-from rejoinder.corpora.readers.answers.questions import (
-    MARKS_OF_QUESTIONS,
+from rejoinder.corpora.readers.answers.question_cells import (
     are_questions,
+    itemized_questions,
     listed_questions,
     split_questions,
-    without_mark,
 )
+from rejoinder.corpora.readers.answers.texts.marks import asks, without_marks
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.html_text import text_of_html
@@ -62,7 +63,7 @@ def _examples(value: Any, name: str, where: str) -> tuple[tuple[str, ...], ...]:
     if isinstance(value, int | float):
         value = str(value)
     if isinstance(value, str):
-        listed = listed_questions(value)
+        listed = itemized_questions(value) or listed_questions(value)
         is_split = holds_several(name) or are_questions(value.splitlines())
         written = split_questions(value) if is_split else [value]
         value = written if listed is None else listed
@@ -97,6 +98,8 @@ def gathered(
             for name, value in candidate.payload.items()
             if name != "id" and value not in (None, "") and value != first.payload.get(name)
         )
+        if candidate.title not in ("", first.title, *itertools.chain(*candidate.examples)):
+            lost["title"] = None
     if lost:
         reading.notes.append(
             f"{source}: replies with the same text are one, with the questions of all and the "
@@ -108,7 +111,6 @@ def gathered(
 
 def reply_to(question: str, answer: str, category: str = "") -> Candidate:
     """Return the reply to what a page asks; what ends without a question mark is a title alone."""
-    question = without_mark(" ".join(question.split()), is_question=True)
-    answer = without_mark(answer, is_question=False)
-    examples = ((question,),) if question.endswith(MARKS_OF_QUESTIONS) else ()
+    question, answer = without_marks(" ".join(question.split()), answer)
+    examples = ((question,),) if asks(question) else ()
     return Candidate(answer, {"category": category} if category else {}, question, examples)

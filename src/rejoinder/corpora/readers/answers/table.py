@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.forms.tables import open_table
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.columns import (
-    KNOWN,
+    KNOWN_COLUMNS,
     misspelt,
     numbered_questions,
     reply_columns,
@@ -25,6 +26,7 @@ from rejoinder.corpora.readers.standing import is_inactive, why_unused
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 
+_JUDGED_ROWS = 100  # whose cells tell what a column is
 NO_REPLY = "rows without a reply"  # a key of `Reading.dropped`
 
 
@@ -38,9 +40,12 @@ def read_table(
 
     `is_dependent` counts a row that answers only behind another one, by its cells.
     """
-    table = open_table(sample, choice, KNOWN, reading)
+    table = open_table(sample, choice, KNOWN_COLUMNS, reading)
     source = sample.source
-    columns = reply_columns(table.names, choice, str(source))
+    first = list(itertools.islice(table.rows, _JUDGED_ROWS))
+    columns = reply_columns(
+        table.names, choice, str(source), records=[record for _, record in first]
+    )
     is_left_out = _left_out(columns, choice, reading)
     numbered = numbered_questions(tuple(table.names))
     words = roles_of(columns, numbered)
@@ -49,7 +54,7 @@ def read_table(
 
     def candidates() -> Iterator[Candidate]:
         rows = 0
-        for where, row in table.rows:
+        for where, row in itertools.chain(first, table.rows):
             rows += 1
             if is_left_out(row) or (is_dependent is not None and is_dependent(row)):
                 continue

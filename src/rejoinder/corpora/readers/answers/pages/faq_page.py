@@ -1,7 +1,7 @@
 """FAQs as HTML or Markdown pages.
 
-The first of these that a page has is read: schema.org's FAQPage, details, definition lists, tables
-of questions and answers, headings. Markdown becomes HTML by markdown-it.
+The first of these that a page has is read: schema.org's FAQPage, details, definition lists, and its
+sections with their headings, tables and questions. Markdown becomes HTML by markdown-it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,13 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.limits import MAX_BRACKETS
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.columns import answering_columns
-from rejoinder.corpora.readers.answers.faq_signs import is_marked
-from rejoinder.corpora.readers.answers.linked_data import is_of_type, linked_data
-from rejoinder.corpora.readers.answers.page_headings import (
-    ALL_HEADINGS,
-    plain_text_of,
-    replies_below_headings,
-)
-from rejoinder.corpora.readers.answers.questions import MARKS_OF_QUESTIONS
-from rejoinder.corpora.readers.answers.records import candidate_of, gathered, reply_to
-from rejoinder.corpora.readers.answers.written import faq_of_lines
+from rejoinder.corpora.readers.answers.pages.headings import SectionReader
+from rejoinder.corpora.readers.answers.pages.linked_data import is_of_type, linked_data
+from rejoinder.corpora.readers.answers.records import gathered, reply_to
+from rejoinder.corpora.readers.answers.texts.faq_signs import is_marked
+from rejoinder.corpora.readers.answers.texts.mail_headers import refuse_mails
+from rejoinder.corpora.readers.answers.texts.marks import find_pair
+from rejoinder.corpora.readers.answers.texts.written import faq_of_lines
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
@@ -35,33 +31,43 @@ from rejoinder.patterns import search_pattern
 
 _FRONT_MATTER = search_pattern(r"\A---\n.*?\n---\n", re.DOTALL)
 _HEADINGS_OF_MARKDOWN = search_pattern(r"^#{1,6} ", re.MULTILINE)
+_QUESTION_ABOVE = search_pattern(r"^[^#|>\n]*[?\uff1f\u061f][ \t]*\n[ \t]*[^\s=-]", re.MULTILINE)
 
 
 def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     """Yield a reply for each question of a page."""
+    source = str(sample.source)
     text = sample.source.text(choice.encoding, reading)
     if sample.kind == "markdown":
+        refuse_mails(text, sample.source, choice, "faq-page")
         markdown = _few_brackets(_FRONT_MATTER.sub("", text))
-        lines = text_of_html(_rendered(markdown, breaks=True)).splitlines()
+        text = _rendered(markdown, breaks=True)
+        lines = text_of_html(text).splitlines()
         if is_marked(lines) and len(_HEADINGS_OF_MARKDOWN.findall(markdown)) < 2:
-            yield from faq_of_lines(lines, str(sample.source), reading)
+            reading.notes.append(f"{source}: FAQ page, read by its marks of questions and answers")
+            yield from gathered(faq_of_lines(lines, source, reading), reading, source)
             return
-        text = _rendered(markdown)
+        if find_pair(lines) is None and _QUESTION_ABOVE.search(markdown) is None:
+            text = _rendered(markdown)
     tree = parse_html(text)
     if tree is None:
-        raise InputError(f"{sample.source} holds no HTML with a text")
-    notes: list[str] = []
-    for name, find in _WAYS.items():
-        replies = [reply for reply in find(tree, notes) if reply.text]
+        raise InputError(f"{source} holds no HTML with a text")
+    place = len(reading.notes)
+    sections = SectionReader(source, reading)
+    for name in (*_WAYS, ""):
+        read = _WAYS[name](tree, reading) if name else sections.replies(tree)
+        replies = [reply for reply in read if reply.text]
         if replies:
-            reading.notes.append(f"{sample.source}: FAQ page, read by its {name}")
-            reading.notes += [f"{sample.source}: {text}" for text in notes]
-            yield from replies
+            reading.notes[place:] = [
+                f"{source}: FAQ page, read by its {name or sections.ways}",
+                *reading.notes[place:],
+            ]
+            yield from gathered(replies, reading, source)
             return
     raise InputError(
-        f"{sample.source}: no FAQ in it: no schema.org FAQPage, details, definition list, "
-        "table of questions and answers, or heading with a text below it"
-        f"{choice.advice('; --set format=text reads one reply a line')}"
+        f"{source}: no FAQ in it: no schema.org FAQPage, details, definition list, "
+        "table of questions and answers, questions with answers below them, or heading with a text "
+        f"below it{choice.advice('; --set format=text reads one reply a line')}"
     )
 
 
@@ -81,9 +87,9 @@ def _few_brackets(markdown: str) -> str:
     )
 
 
-def _marked_up(tree: Any, notes: list[str]) -> Iterator[Candidate]:
+def _marked_up(tree: Any, reading: Reading) -> Iterator[Candidate]:
     """Yield the questions of FAQPages, as JSON-LD or microdata."""
-    for data in linked_data(tree, notes):
+    for data in linked_data(tree, reading.notes):
         waiting = deque([data])
         while waiting:  # an FAQPage may stand in a list, or in a graph
             value = waiting.popleft()
@@ -108,7 +114,7 @@ def _asked(reply: Candidate) -> Candidate:
     return dataclasses.replace(reply, examples=((reply.title,),) if reply.title else ())
 
 
-def _details(tree: Any, _: list[str]) -> Iterator[Candidate]:
+def _details(tree: Any, _: Reading) -> Iterator[Candidate]:
     for details in tree.xpath("//details[summary]"):
         summary = details.find("summary")
         question = text_of_element(summary)
@@ -116,7 +122,7 @@ def _details(tree: Any, _: list[str]) -> Iterator[Candidate]:
         yield reply_to(question, text_of_element(details))
 
 
-def _definitions(tree: Any, _: list[str]) -> Iterator[Candidate]:
+def _definitions(tree: Any, _: Reading) -> Iterator[Candidate]:
     for term in tree.xpath("//dl/dt"):
         answers = []
         for follower in term.itersiblings():
@@ -126,40 +132,10 @@ def _definitions(tree: Any, _: list[str]) -> Iterator[Candidate]:
         yield reply_to(text_of_element(term), "\n".join(filter(None, answers)))
 
 
-def _tables(tree: Any, _: list[str]) -> Iterator[Candidate]:
-    """Yield a reply for each row of the tables that name questions and answers.
-
-    A page of several headings, or one that asks, is read by these.
-    """
-    read = [
-        reply for table in tree.xpath("//table[not(ancestor::table)]") for reply in _rows(table)
-    ]
-    headings = tree.xpath(ALL_HEADINGS)
-    asks = any(plain_text_of(heading).endswith(MARKS_OF_QUESTIONS) for heading in headings)
-    if not asks and len(headings) < 2:
-        yield from gathered(read, Reading(), "")
-
-
-def _rows(table: Any) -> Iterator[Candidate]:
-    rows = [
-        [text_of_element(cell) for cell in row.xpath("./th | ./td")] for row in table.xpath(".//tr")
-    ]
-    header = rows[0] if rows else []
-    columns = answering_columns(header)
-    if "text" not in columns or "questions" not in columns:
-        return
-    for row in rows[1:]:
-        record: dict[str, str] = dict(zip(header, row, strict=False))
-        if record.get(columns["text"]):
-            yield candidate_of(record, columns, "the table of the page")
-
-
-_WAYS: dict[str, Callable[[Any, list[str]], Iterator[Candidate]]] = {
+_WAYS: dict[str, Callable[[Any, Reading], Iterator[Candidate]]] = {
     "schema.org markup": _marked_up,
     "details": _details,
     "definition lists": _definitions,
-    "tables": _tables,
-    "headings": replies_below_headings,
 }
 FAQ_PAGE = Form(
     name="faq-page",

@@ -1,0 +1,1 @@
+"""FAQs as pages: by the markup of search engines, or by headings, tables and lists."""

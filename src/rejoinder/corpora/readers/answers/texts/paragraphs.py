@@ -1,0 +1,85 @@
+"""Paragraphs of a text, and which of them begin with a question or name a category."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rejoinder.corpora.readers.answers.texts.askers import is_of_agent, is_of_customer
+from rejoinder.corpora.readers.answers.texts.marks import asks, without_number
+from rejoinder.patterns import match_pattern, search_pattern
+
+_RULE = match_pattern(r"[\s*_=~.#-]{3,}")
+_CATEGORY = match_pattern(r"[^\W\d_][^\d.!?:;,/@]{1,40}")
+_SENTENCE_END = search_pattern(r"[^\W\d_]{2}[.!?]\s++\S")
+_MOST_WORDS = 4  # of a category
+
+
+def paragraphs_of(lines: Iterable[str]) -> list[list[str]]:
+    """Return lines by the blank lines and the rules between them."""
+    paragraphs: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip() and not _RULE.fullmatch(line):
+            paragraphs[-1].append(line)
+        elif paragraphs[-1]:
+            paragraphs.append([])
+    return paragraphs if paragraphs[-1] else paragraphs[:-1]
+
+
+def turns_of(paragraphs: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return paragraphs, of which those with several questions and answers are one for each."""
+    return [turn for lines in paragraphs for turn in _turns_of_paragraph(lines)]
+
+
+def _turns_of_paragraph(lines: Sequence[str]) -> list[list[str]]:
+    """Return the turns of a paragraph that begins with a question, or with a title above one.
+
+    A question begins a turn where questions and single lines alternate, or if a customer asks it.
+    """
+    if len(lines) > 1 and category_of(lines[:1]) and is_lone_question(lines[1]):
+        return [list(lines[:1]), *_turns_of_paragraph(lines[1:])]
+    if not opening_question(lines[0]):
+        return [list(lines)]
+    asked = [True, *map(is_lone_question, lines[1:])]
+    answers = sum(not is_asked for is_asked in asked)
+    starts = [place for place in range(1, len(lines)) if asked[place] and not asked[place - 1]]
+    alternates = answers == len(starts) + 1 and not asked[-1]
+    if asked[-1] and starts:  # nothing answers it
+        starts.pop()
+    starts = [
+        place
+        for place in starts
+        if not is_of_agent(lines[place]) and (alternates or is_of_customer(lines[place]))
+    ]
+    bounds = zip([0, *starts], [*starts, len(lines)], strict=True)
+    return [list(lines[start:end]) for start, end in bounds]
+
+
+def question_of(line: str) -> str:
+    """Return a line without its number if it asks, else nothing."""
+    text = without_number(line)
+    return text if asks(text) else ""
+
+
+def opening_question(line: str) -> str:
+    """Return the question with which a paragraph begins an entry, else nothing.
+
+    Behind another sentence it is a customer's: "I lost my card. What now?", and not "Wait. Does it
+    blink?" of an answer.
+    """
+    question = question_of(line)
+    return question if is_lone_question(line) or is_of_customer(question) else ""
+
+
+def is_lone_question(line: str) -> bool:
+    """Return whether a line is a question alone, without a sentence before it."""
+    question = question_of(line)
+    return bool(question) and _SENTENCE_END.search(question) is None
+
+
+def category_of(lines: Sequence[str]) -> str:
+    """Return the category that a paragraph names, as a heading does; "": it is a text."""
+    text = lines[0].strip(" \t*_#") if len(lines) == 1 else ""
+    words = text.split()
+    is_short = 0 < len(words) <= _MOST_WORDS and _CATEGORY.fullmatch(text) is not None
+    is_title = all(word[0].isupper() or len(word) < 4 for word in words)
+    return text if is_short and is_title else ""
