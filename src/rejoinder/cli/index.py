@@ -27,7 +27,7 @@ from rejoinder.cli.arguments import (
 )
 from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.models import named_model, open_index, report_language, report_truncated
-from rejoinder.cli.replies.hints import message_to_try, try_line
+from rejoinder.cli.replies.sample_message import message_to_try, try_line
 from rejoinder.cli.reply_files import ReplyDryRun, ReplyFile, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError

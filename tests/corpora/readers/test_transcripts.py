@@ -199,6 +199,17 @@ def test_a_system_that_answers_users_is_the_agent(tmp_path):
     assert examples == [(("A table, please.",), "For how many?")]
 
 
+@pytest.mark.parametrize("current", [{"id": "c"}, ["c"], 7, None, "unknown", "c"])
+def test_a_tree_of_messages_is_read_from_any_current_node(tmp_path, current):
+    mapping = {
+        "a": {"message": None, "parent": None},
+        "b": {"message": {"author": {"role": "user"}, "content": {"parts": ["Where?"]}}, "parent": "a"},
+        "c": {"message": {"author": {"role": "assistant"}, "content": {"parts": ["Here."]}}, "parent": "b"},
+    }
+    examples, _ = read(tmp_path / "a.json", json.dumps([{"mapping": mapping, "current_node": current}]))
+    assert examples == [(("Where?",), "Here.")]
+
+
 def test_numbers_of_speakers_tell_no_side(tmp_path):
     chat = [{"speaker": 0, "text": "How can I help?"}, {"speaker": 1, "text": "Where is it?"}]
     with pytest.raises(InputError, match="who answers is not clear"):
