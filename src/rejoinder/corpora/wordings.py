@@ -7,6 +7,7 @@ such as "No problem!". Numbers and dates count up to the end of a sentence: "...
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 from collections import Counter
@@ -115,7 +116,8 @@ def says_the_same(reply: Wording, message: Wording, opcodes: Iterable[Opcode]) -
         return False
     clauses = _shared_clauses(message, difference.pairs)
     counted = [place for place, clause in enumerate(message.clauses) if clause in clauses]
-    added = [place for place in counted if place not in difference.pairs.keys() | difference.filled]
+    known = difference.pairs.keys() | difference.filled
+    added = [place for place in counted if place not in known]
     pairs = difference.pairs.items()
     own = [reply.words[place] for place in difference.removed]
     own += [reply.words[at] for place, at in pairs if reply.words[at] != message.words[place]]
@@ -146,7 +148,8 @@ def _compare(reply: Wording, opcodes: Iterable[Opcode]) -> _Difference:
             difference.pairs.update(zip(range(first, last), range(start, end), strict=True))
             continue
         difference.removed.extend(range(start, end))
-        if any(start <= gap <= end for gap in reply.gaps):
+        gap = bisect.bisect_left(reply.gaps, start)
+        if gap < len(reply.gaps) and reply.gaps[gap] <= end:
             difference.filled.update(range(first, last))
     return difference
 

@@ -73,3 +73,8 @@ def side_of_label(label: str) -> WrittenBy | None:
     if len(others) == len(words) or not is_named or word_of(label) in YES | NO:
         return None
     return side_of(outer)
+
+
+def roles_of_label(label: str) -> set[str]:
+    """Return the words of a label that name roles: "agent" of "Agent Lisa"."""
+    return {word for word in map(str.casefold, _LABELS.findall(label)) if word in _ROLES}
