@@ -224,8 +224,9 @@ def _values_of_message(reply: Wording, message: Wording, difference: _Difference
 
 def _mistyped_value(word: str, other: str) -> Value | None:
     """Return the value of a word, if another may be this word mistyped: "Decmber"."""
-    is_alike = len(word) >= _LEAST_LETTERS and _ratio(word, other) >= _LEAST_ALIKE_VALUES
-    return value_of(word) if is_alike else None
+    value = value_of(word) if len(word) >= _LEAST_LETTERS and word != other else None
+    is_alike = value is not None and len(other) <= _MOST_LETTERS
+    return value if is_alike and _ratio(word, other) >= _LEAST_ALIKE_VALUES else None
 
 
 def _ratio(one: str, other: str) -> float:

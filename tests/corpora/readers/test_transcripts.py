@@ -255,6 +255,12 @@ def test_a_tree_of_messages_is_read_from_any_current_node(tmp_path, current):
     assert examples == [(("Where?",), "Here.")]
 
 
+def test_a_role_of_brackets_alone_is_no_side(tmp_path):
+    chat = [{"role": "(" * 5000, "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    examples, _ = read(tmp_path / "a.json", json.dumps([{"messages": chat}]))
+    assert [response for _, response in examples] == ["Hello"]
+
+
 def test_numbers_of_speakers_tell_no_side(tmp_path):
     chat = [{"speaker": 0, "text": "How can I help?"}, {"speaker": 1, "text": "Where is it?"}]
     with pytest.raises(InputError, match="who answers is not clear"):
