@@ -170,6 +170,14 @@ FILES = {
         f"{MAIL}Content-Type: text/html\n\n{{}}\n",
     ],
     ".mbox": ["From {}\nFrom: a\nTo: b\n\n", "From a 2024\nFrom: a@b.de\nDate: x\nSubject: x\n\nh\n\nFrom {}\n"],
+    ".transcript.txt": [
+        "Customer: {}\nAgent: hello there\n",
+        "Customer: hello there\nAgent: hello you\n{}\n",
+        "{}: hello there\nAgent: hello you\n",
+        "Chat 1\nCustomer: hello there\nAgent: hello you\n---\n{}\n\nAgent: hi\n",
+    ],
+    ".transcript.csv": ['id,transcript\n1,"Customer: hi there\nAgent: {}"\n'],
+    ".conversations.json": ['[{{"messages": [{{"role": {json}, "content": {json}}}]}}]'],
     ".chat.txt": [
         "31/12/20, 23:59 - Name: {}\n",
         "31/12/20, 23:59 - {}: hi\n",

@@ -159,6 +159,15 @@ def test_the_command_to_try_asks_what_the_index_answers(command, tmp_path, monke
     assert command("learn", "title", "--data", "chats.jsonl").out.endswith("reply title 'Ways to pay'\n")
 
 
+@pytest.mark.parametrize("title", ["", "-v"])
+def test_no_text_that_reads_as_an_option_is_a_message_to_try(command, tmp_path, monkeypatch, title):
+    monkeypatch.chdir(tmp_path)
+    row = {"text": "Yes.", "title": title, "examples": [["-5 degrees is it ok?"], ["-"]]}
+    (tmp_path / "cold.jsonl").write_text(json.dumps(row))
+    built = command("index", "build", "convert-small", "cold.jsonl", "-o", "cold").out.splitlines()[-1]
+    assert shlex.split(built) == ["Try:", "rejoinder", "reply", "cold", "How are you?"]
+
+
 def test_one_is_counted_as_one(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one.jsonl").write_text(json.dumps({"text": "We open at nine every day.", "questions": ["When is it open?"]}))

@@ -490,6 +490,7 @@ def test_a_calibration_that_answers_nothing_leaves_the_earlier_one_unless_it_is_
     assert (tmp_path / index / "calibration.json").read_bytes() == earlier
     assert command("calibrate", index, "--data", "even.jsonl", "--json").json["saved"] is False
     assert command("calibrate", index, "--data", "even.jsonl", "--overwrite", "--json").json["saved"] is True
+    assert "Replace a calibration that still holds" in " ".join(command("calibrate", "--help").out.replace("│", " ").split())
     assert (tmp_path / index / "calibration.json").read_bytes() != earlier
     (tmp_path / index / "calibration.json").unlink()
     assert command("calibrate", index, "--data", "even.jsonl", "--json").json["saved"] is True, "none is lost"

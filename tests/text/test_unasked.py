@@ -17,6 +17,8 @@ from rejoinder.text.polarity import opposed
         ("don't send me the invoice", "I need an invoice"),
         ("please do not send an invoice, thanks", "I need an invoice"),
         ("please don't email me the newsletter any more", "I want the newsletter"),
+        ("do not mail any invoices to us at all", "I need an invoice"),
+        ("Why was my order cancelled? Where is my money?", "I want to cancel my order"),
     ],
 )
 def test_what_nobody_asked_for_is_the_opposite_of_a_wish(text, other):
@@ -38,6 +40,21 @@ def test_what_nobody_asked_for_is_the_opposite_of_a_wish(text, other):
         ("you charged me twice, I did not ask for much", "you charged me twice"),
         ("make sure the door is locked", "lock the door"),
         ("I am not sure whether it is cancelled", "cancel my order"),
+        ("do not send me the wrong invoice again", "I need an invoice"),
+        ("don't send me the invoice twice", "I need an invoice"),
+        ("don't send me the invoice again", "I need an invoice"),
+        ("do not send me the invoice by post", "I need an invoice"),
+        ("do not send me the invoice yet", "I need an invoice"),
+        ("do not send me so many invoices", "I need an invoice"),
+        ("please do not send me a paper invoice", "I need an invoice"),
+        ("please do not send me a used lamp", "I want a lamp"),
+        ("do not bring me the broken lamp", "I want a lamp"),
+        ("do not send me the wrong size again", "I need another size"),
+        ("why is my card blocked? please unblock it", "unblock my card"),
+        ("Why was my account locked? I want to unlock it", "how do I unlock my account"),
+        ("why was my order cancelled? I still want to cancel the other one", "I want to cancel my order"),
+        ("Why is my account disabled? Please enable it", "please enable my account"),
+        ("why was my account closed, please open it again", "open my account"),
     ],
 )
 def test_what_is_no_opposite(text, other):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import Earlier, IndexName, Json, Overwrite
+from rejoinder.cli.arguments import Earlier, IndexName, Json
 from rejoinder.cli.models import EXAMPLES, open_index, read_sample, report_truncated
-from rejoinder.cli.replies.hints import message_to_try, try_line
+from rejoinder.cli.replies.sample_message import message_to_try, try_line
 from rejoinder.cli.shell import emit
 from rejoinder.progress import counted, track
 
@@ -29,6 +29,14 @@ DataOption: TypeAlias = Annotated[
         f" valid: up to {EXAMPLES:,} at random.",
     ),
 ]
+OverwriteCalibration: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="Replace a calibration that still holds, even if no threshold reaches"
+        f" {PRECISION:.0%}.",
+    ),
+]
 
 
 def calibrate(
@@ -41,13 +49,13 @@ def calibrate(
             "--output", "-o", metavar="PICTURE", help="Picture to write: .png, .svg or .pdf."
         ),
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: OverwriteCalibration = False,
     as_json: Json = False,
 ) -> None:
     """Learn from conversations the probability that the best reply is right.
 
     `reply` and `chat` use it with --minimum-confidence. The reply that was sent is right, filled in
-    or with a greeting and a name around it, as `learn` recognises it. If the index lacks it, no
+    or with pleasantries around it, as `learn` recognises it. If the index lacks it, no
     reply is right. The index keeps the calibration. It becomes invalid when replies are added or
     deleted. The figures are cross-validated. If at no threshold 90% of the answers are right, an
     earlier calibration that still holds stays; --overwrite replaces it.

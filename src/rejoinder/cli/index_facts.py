@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.cli.replies.hints import message_to_try, try_line
+from rejoinder.cli.replies.sample_message import message_to_try, try_line
 from rejoinder.progress import counted, note
 
 if TYPE_CHECKING:

@@ -6,11 +6,9 @@ import re
 from typing import NamedTuple
 
 from rejoinder.patterns import search_pattern
+from rejoinder.text.dates import MONTHS, SHORT_MONTHS, WEEKDAYS
 
-_MONTHS = (
-    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?"
-    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
-)
+_MONTHS = "|".join(sorted({*MONTHS, *SHORT_MONTHS}, key=lambda name: (-len(name), name)))
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _FORMS = {
     "mark": r"<[a-z_]+>|\{[A-Za-z_][\w .-]{0,40}\}",
@@ -18,7 +16,7 @@ _FORMS = {
     "email": r"(?<![\w.+%-])[\w.+%-]++@[\w-]++(?:\.[\w-]++)++",
     "date": rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}"
     rf"|(?:{_DAY} (?:of )?(?:{_MONTHS})|(?:{_MONTHS}) {_DAY})\b(?:,? \d{{4}}\b)?"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
+    rf"|(?:{'|'.join(WEEKDAYS)})\b",
     "time": r"\d{1,2}[:.]\d\d(?: ?(?:[ap]m\b|[ap]\.m\.))?(?!\d|[.:]\d)"
     r"|\d{1,2} ?(?:[ap]m\b|o'clock)",
     "amount": r"[$€£] ?\d[\d.,]{0,30}\d|[$€£] ?\d"

@@ -6,20 +6,9 @@ import re
 
 from rejoinder.patterns import search_pattern
 from rejoinder.text.courtesy import words
+from rejoinder.text.dates import SHORT_WEEKDAYS
 
-_DAYS = {
-    "mon": "Monday",
-    "tue": "Tuesday",
-    "tues": "Tuesday",
-    "wed": "Wednesday",
-    "weds": "Wednesday",
-    "thu": "Thursday",
-    "thur": "Thursday",
-    "thurs": "Thursday",
-    "fri": "Friday",
-    "sat": "Saturday",
-    "sun": "Sunday",
-}
+_DAYS = {short: day.capitalize() for short, day in SHORT_WEEKDAYS.items()}
 _DAY = rf"\b(?ai:{'|'.join(_DAYS)})\b"
 _SHORT = search_pattern(_DAY)
 _JOINED = r"(?: ?[-–/&] ?|, ?| (?:and|or|to|till|until|through|thru) )"  # noqa: RUF001 (a dash)

@@ -38,6 +38,51 @@ def test_who_is_not_the_customer_is_the_agent(tmp_path, other):
     assert examples == [(("Where is it?",), "On its way.")]
 
 
+FIELDS = ["Event: Summer party\nIt starts at nine.", "Service Hotline: 0800 123", "User: bob99 on premium", "Manager: Carl"]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_fields_in_a_message_are_no_speakers(tmp_path, field):
+    chat = f"Customer: Which one is it?\nAgent: This one:\n{field}\nCustomer: Thanks a lot.\nAgent: You are welcome.\n"
+    examples, reading = read(tmp_path / "a.txt", chat)
+    assert examples[0] == (("Which one is it?",), f"This one:\n{field}")
+    assert examples[1][0][-1] == "Thanks a lot."
+    assert not reading.dropped
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("Agent Tom", "Agent Lisa"), ("Agent", "Lisa (Support)"), ("10:02 Agent", "10:05 Supervisor"), ("Bot", "Agent")]
+)
+def test_who_speaks_once_is_a_speaker(tmp_path, first, second):
+    chat = f"Customer: Where is it?\n{first}: Wait, please.\nCustomer: And now?\n{second}: On its way.\n"
+    examples, _ = read(tmp_path / "a.txt", chat)
+    assert examples[-1][1] == "On its way."
+
+
+def test_a_second_paragraph_is_of_the_agent(tmp_path):
+    chat = "Customer: Where is it?\nAgent: On its way.\n\nBest wishes from Anna\n\n"
+    examples, reading = read(tmp_path / "a.txt", chat * 4)
+    assert examples == [(("Where is it?",), "On its way.\n\nBest wishes from Anna")] * 4
+    assert not reading.dropped
+
+
+def test_headings_in_words_are_of_no_chat(tmp_path):
+    chat = "Chat of Monday\n\nCustomer: Where is it?\nAgent: On its way.\n\n"
+    examples, reading = read(tmp_path / "a.txt", chat * 4)
+    assert examples == [(("Where is it?",), "On its way.")] * 4
+    assert reading.dropped == {"lines above the first speaker": 4}
+
+
+def test_a_rule_in_a_message_parts_nothing(tmp_path):
+    chats = [
+        "Customer: Where is it?\nAgent: On its way.\n",
+        "Customer: Hello there.\nAgent: See this:\n---\nhttps://a.org\nAgent: Hi!\n",
+    ]
+    examples, _ = read(tmp_path / "a.txt", "---\n".join(chats))
+    assert [context for context, _ in examples] == [("Where is it?",), ("Hello there.",)]
+    assert "---" not in examples[1][1]
+
+
 def test_who_is_not_the_agent_is_the_customer(tmp_path):
     examples, _ = read(tmp_path / "a.txt", "10:02:11 Tom: Where is it?\n10:02:50 Support: On its way.\n")
     assert examples == [(("Where is it?",), "On its way.")]
@@ -197,6 +242,23 @@ def test_a_system_that_answers_users_is_the_agent(tmp_path):
     turns = [{"speaker": "USER", "utterance": "A table, please."}, {"speaker": "SYSTEM", "utterance": "For how many?"}]
     examples, _ = read(tmp_path / "a.json", json.dumps([{"dialogue_id": "1", "turns": turns}]))
     assert examples == [(("A table, please.",), "For how many?")]
+
+
+@pytest.mark.parametrize("current", [{"id": "c"}, ["c"], 7, None, "unknown", "c"])
+def test_a_tree_of_messages_is_read_from_any_current_node(tmp_path, current):
+    mapping = {
+        "a": {"message": None, "parent": None},
+        "b": {"message": {"author": {"role": "user"}, "content": {"parts": ["Where?"]}}, "parent": "a"},
+        "c": {"message": {"author": {"role": "assistant"}, "content": {"parts": ["Here."]}}, "parent": "b"},
+    }
+    examples, _ = read(tmp_path / "a.json", json.dumps([{"mapping": mapping, "current_node": current}]))
+    assert examples == [(("Where?",), "Here.")]
+
+
+def test_a_role_of_brackets_alone_is_no_side(tmp_path):
+    chat = [{"role": "(" * 5000, "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    examples, _ = read(tmp_path / "a.json", json.dumps([{"messages": chat}]))
+    assert [response for _, response in examples] == ["Hello"]
 
 
 def test_numbers_of_speakers_tell_no_side(tmp_path):

@@ -26,7 +26,7 @@ from rejoinder.cli.arguments import (
     RankerName,
 )
 from rejoinder.cli.models import open_index, report_truncated
-from rejoinder.cli.replies.hints import why_none_pass
+from rejoinder.cli.replies.conditions import why_none_pass
 from rejoinder.cli.replies.lines import show_answer
 from rejoinder.cli.replies.talk import RECENT, Talk
 from rejoinder.cli.shell import emit

@@ -65,11 +65,19 @@ def side_of_label(label: str) -> WrittenBy | None:
     numbers, by which a column may tell sides, are none.
     """
     outer, _, inner = label.partition("(")
-    if inner and side_of_label(inner.rstrip(")")) is not None:
+    if inner and _is_role(inner):
         return side_of(inner)
-    words = _LABELS.findall(outer)
+    return side_of(outer) if _is_role(outer) else None
+
+
+def _is_role(text: str) -> bool:
+    """Return whether words are a role, with names or numbers beside it."""
+    words = _LABELS.findall(text)
     others = [word for word in words if word.casefold() not in _ROLES]
     is_named = all(word[0].isupper() or not word[0].isalpha() for word in others)
-    if len(others) == len(words) or not is_named or word_of(label) in YES | NO:
-        return None
-    return side_of(outer)
+    return len(others) < len(words) and is_named and word_of(text) not in YES | NO
+
+
+def roles_of_label(label: str) -> set[str]:
+    """Return the words of a label that name roles: "agent" of "Agent Lisa"."""
+    return {word for word in map(str.casefold, _LABELS.findall(label)) if word in _ROLES}

@@ -188,7 +188,7 @@ def _words_of_name(author: str) -> set[str]:
 
 
 def _beside_customers(chats: Sequence[Chat]) -> set[str]:
-    """Return who talks to those who have no name but a customer's, "Visitor 7", in every chat."""
+    """Return the authors who share chats with generically named customers ("Visitor 7")."""
     agents = Counter[str]()
     for chat in chats:
         authors = {message.author for message in chat.messages}

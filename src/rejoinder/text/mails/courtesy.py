@@ -9,6 +9,7 @@ import functools
 
 from rejoinder.patterns import MatchPattern, match_pattern, search_pattern
 from rejoinder.text.courtesy import GREETING, asks, denies, has_content, words
+from rejoinder.text.dates import MONTHS, WEEKDAYS
 from rejoinder.text.words.english import COMMON, english
 
 MAX_SALUTATION = 80  # letters of a line that is a salutation
@@ -106,14 +107,10 @@ singh sky small smith snow sonny sparks spears stone strong sue summer sun swan 
 violet wade wall walls ward waters weaver weeks wells west white will winter wise wolf wood woods
 young
 """
-_DATE_WORDS = """
-monday tuesday wednesday thursday friday saturday sunday january february march july
-september october november december
-"""
 _GROUP_WORDS = "team teams staff folks people crew department dept co corp gmbh inc llc ltd plc"
 _GROUPS = frozenset(_GROUP_WORDS.split())
 _PARTING = frozenset(_PARTING_WORDS.split())
-_DATES = frozenset(_DATE_WORDS.split())
+_DATES = frozenset((*WEEKDAYS, *MONTHS))
 _NAMES = frozenset(_NAME_WORDS.split())
 _ADDRESSED = frozenset(_ADDRESSED_WORDS.split())
 _NEUTRAL = frozenset([*_ADDRESSED, *_NEUTRAL_WORDS.split()])

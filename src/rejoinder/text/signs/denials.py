@@ -32,7 +32,6 @@ from rejoinder.text.signs.lexicon import (
     WISH,
     WISHING,
 )
-from rejoinder.text.signs.phrases import noun_phrase
 from rejoinder.text.signs.poles import has_content, is_end, pole_of
 from rejoinder.text.signs.sign import Sign
 
@@ -64,6 +63,12 @@ _LASTING = frozenset(["since", "yesterday"])  # "no heating since yesterday, ple
 _NEEDED = frozenset(["needed", "necessary", "required"])
 _NEEDING_NOTHING = frozenset(["it", "you"])  # "you do not need to"
 _TOLD = frozenset(["me", "us"])
+_UNLIMITED_WORDS = """
+a an your his her their these those some any more anymore longer ever either at all to me us please
+thanks thank you
+"""
+# Beside the object of a refusal of all of it.
+_UNLIMITED = DETERMINERS | frozenset(_UNLIMITED_WORDS.split())
 _GIVING = frozenset(["send", "giv", "bring", "mail", "email"])  # stems
 _ENSURING = frozenset(["sure", "ensure", "certain"])  # "make sure that it is not cancelled"
 _FINITE = frozenset(["is", "are", "was", "were", "has", "have", "had"])
@@ -140,21 +145,19 @@ def _objects(tokens: list[str], position: int) -> list[int]:
 
 
 def _given(tokens: list[str], position: int) -> list[int]:
-    """Return the places of what others shall not give, if a clause says no more of it.
+    """Return the positions of the object of a refused delivery ("do not send me an invoice").
 
-    "Do not send me an invoice" wants none; "do not send it to my old address" does.
+    A delivery is refused as a whole only without an adjective, time, way or place: who wants no
+    "paper invoice", or none "by post" or "again", may want an invoice.
     """
     before = itertools.takewhile(lambda token: token not in ENDS, reversed(tokens[:position]))
     if stem_of(tokens[position]) not in _GIVING or not SELF.isdisjoint(before):
         return []
-    start = position + 1
-    start += not _TOLD.isdisjoint(tokens[start : start + 1])
-    phrase = noun_phrase(tokens, start)
-    following = itertools.takewhile(
-        lambda at: tokens[at] not in ENDS, range(phrase[-1] + 1 if phrase else 0, len(tokens))
+    behind = itertools.takewhile(
+        lambda place: tokens[place] not in ENDS, range(position + 1, len(tokens))
     )
-    is_all = all(tokens[at] in _THANKS or not has_content(tokens, at) for at in following)
-    return phrase if phrase and is_all else []
+    objects = [place for place in behind if tokens[place] not in _UNLIMITED]
+    return objects if len(objects) == 1 and has_content(tokens, objects[0]) else []
 
 
 def _is_measured(tokens: list[str], position: int) -> bool:

@@ -89,7 +89,7 @@ def pole_of(tokens: list[str], place: int) -> tuple[str, bool]:
     """Return the word for both poles of a pair, and whether a word is the other pole."""
     word = tokens[place]
     stem = stem_of(word)
-    switch, _ = _pole_of_word("enable")
+    switch, _ = pole_of_word("enable")
     if word in ON_OFF:
         return switch, word == "off"
     near = tokens[place + 1 : place + 7]
@@ -100,7 +100,7 @@ def pole_of(tokens: list[str], place: int) -> tuple[str, bool]:
         return stem, False
     if stem in ENTERED:
         return stem, "off" in near or near[:1] == ["out"]
-    return (ARRIVAL, False) if _is_given(stem, near) else _pole_of_word(word)
+    return (ARRIVAL, False) if _is_given(stem, near) else pole_of_word(word)
 
 
 def _is_given(stem: str, following: list[str]) -> bool:
@@ -110,7 +110,8 @@ def _is_given(stem: str, following: list[str]) -> bool:
 
 
 @functools.lru_cache(maxsize=8192)
-def _pole_of_word(word: str) -> tuple[str, bool]:
+def pole_of_word(word: str) -> tuple[str, bool]:
+    """Return the word for both poles of a pair, and whether a word alone is the other pole."""
     stem = stem_of(word)
     rest = word[2:]
     if stem in _poles():
@@ -118,7 +119,7 @@ def _pole_of_word(word: str) -> tuple[str, bool]:
     if word.startswith("re") and stem_of(rest) in _poles():
         return _poles()[stem_of(rest)]
     if word.startswith("un") and len(rest) >= _LEAST_REST and stem_of(rest) in english_stems():
-        base, is_other = _pole_of_word(rest)
+        base, is_other = pole_of_word(rest)
         return base, not is_other
     return stem, False
 

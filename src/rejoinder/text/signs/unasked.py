@@ -14,7 +14,7 @@ _DONE = frozenset(["is", "are", "was", "were", "did", "has", "have"])  # behind 
 
 
 def is_unasked(tokens: list[str]) -> bool:
-    """Return whether a clause says no more than that nobody asked for what others tell."""
+    """Return whether a clause only denies a request ("I did not ask for it")."""
     pairs = enumerate(itertools.pairwise(tokens), 1)
     for at in (at for at, (one, verb) in pairs if one == "not" and stem_of(verb) in _ASKING):
         rest = {*itertools.takewhile(lambda token: token not in ENDS, tokens[at + 1 :])}
@@ -24,7 +24,8 @@ def is_unasked(tokens: list[str]) -> bool:
 
 
 def unasked_ends(tokens: list[str]) -> list[int]:
-    """Return the places of what was ended, where somebody asks why it was."""
-    is_asked = tokens[:1] == ["why"] and not _DONE.isdisjoint(tokens[1:2]) and "not" not in tokens
-    places = range(2, len(tokens)) if is_asked else ()
+    """Return the places of what was ended in a clause that asks why ("why was it cancelled?")."""
+    if tokens[:1] != ["why"] or _DONE.isdisjoint(tokens[1:2]) or "not" in tokens:
+        return []
+    places = itertools.takewhile(lambda place: tokens[place] not in ENDS, range(2, len(tokens)))
     return [place for place in places if has_content(tokens, place) and is_end(tokens, place)]

@@ -116,7 +116,7 @@ def _said(value: Any, text: str) -> _Message:
 
 def _branch(mapping: dict[str, Any], last: Any) -> list[dict[str, Any]]:
     """Return the messages of ChatGPT's tree that lead to the last one that was shown."""
-    if last not in mapping:
+    if not isinstance(last, str) or last not in mapping:
         last = next(reversed(mapping), None)
     messages = []
     seen = set()
