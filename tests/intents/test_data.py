@@ -298,7 +298,8 @@ def test_usual_names_of_columns_are_a_header(tmp_path, header):
     cut = ";" if ";" in header else ","
     (tmp_path / "a.csv").write_text(f"{header}\nhello there{cut}greet\ngood bye{cut}leave\n", encoding="utf-8")
     read = read_intents(tmp_path / "a.csv")
-    assert (read.texts, read.labels, read.notes) == (("hello there", "good bye"), (("greet",), ("leave",)), ())
+    notes = (f"{tmp_path / 'a.csv'}: a table (semicolon, utf-8{'-sig' * header.startswith(chr(0xFEFF))})",) if cut == ";" else ()
+    assert (read.texts, read.labels, read.notes) == (("hello there", "good bye"), (("greet",), ("leave",)), notes)
 
 
 def test_jsonl_has_the_same_names(tmp_path):
@@ -306,12 +307,36 @@ def test_jsonl_has_the_same_names(tmp_path):
     assert read_intents(tmp_path / "a.jsonl").labels == (("greet",),)
 
 
+ALARMS = [("set an alarm, please", "alarm"), ("wake me; soon", "alarm"), ("play jazz, loud", "music"), ('say "hello" twice', "music"), ('"jazz" again', "music")]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.tab", "a.tsv.gz"])
+@pytest.mark.parametrize("header", ["", "text\tlabel\n"])
+@pytest.mark.parametrize("rows", [ALARMS, ALARMS[:1] + ALARMS[2:3]])
+def test_tabs_alone_part_the_columns_of_a_file_that_is_named_for_them(tmp_path, name, header, rows):
+    """Texts with one comma each would be columns of a table with commas as well."""
+    content = (header + "".join(f"{text}\t{label}\n" for text, label in rows) * 5).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    read = read_intents(tmp_path / name)
+    assert list(zip(read.texts, read.labels, strict=True)) == [(text, (label,)) for text, label in rows] * 5
+    assert read.notes == ()
+
+
+def test_quoted_cells_of_a_tab_separated_file_and_uneven_rows(tmp_path):
+    (tmp_path / "a.tsv").write_text('text\tlabel\n"one\ttab"\tx\n"plain"\ty\n')
+    assert read_intents(tmp_path / "a.tsv").texts == ("one\ttab", "plain")
+    (tmp_path / "a.tsv").write_text("hello\tx\nhi\n")
+    with pytest.raises(InputError, match=r"a\.tsv:2"):
+        read_intents(tmp_path / "a.tsv")
+
+
 def test_a_first_row_that_may_be_a_header_is_noted(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("Frage;Absicht\nhello;greet\nhi;greet\nbye;leave\n")
     read = read_intents(path)
     assert read.texts[0] == "Frage"
-    (said,) = read.notes
+    table, said = read.notes
+    assert table == f"{path}: a table (semicolon, utf-8)"
     assert "the first row was read as a text, 'Frage', of the intent 'Absicht'" in said
     assert "if it is a header, name the columns text and label" in said
     assert read_training(path).notes == read.notes

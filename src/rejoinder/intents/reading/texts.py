@@ -30,14 +30,14 @@ from rejoinder.intents.reading.json_objects import (
     object_has_part,
     object_rows,
 )
-from rejoinder.intents.reading.tables import Row, read_csv, read_jsonl
+from rejoinder.intents.reading.tables import TAB_SEPARATED, Row, read_csv, read_jsonl
 from rejoinder.intents.sampling import draw
 from rejoinder.progress import counted
 
 TEXTS_FILE = "seq.in"
 LABELS_FILE = "label"
 
-_DELIMITED = (".csv", ".tsv", ".tab")
+_DELIMITED = (".csv", *TAB_SEPARATED)
 _RASA = (".yml", ".yaml", ".md")
 
 
