@@ -276,7 +276,7 @@ def test_a_marker_that_may_not_be_read_is_not_ours(tmp_path, monkeypatch):
     """Root may read each file, so the mode of one would test nothing there."""
     (tmp_path / MARKER).write_text(marked("old"))
 
-    def refuse(path, *arguments, **options):
+    def refuse(path, **_):
         raise PermissionError(13, "Permission denied", str(path))
 
     for read in ("read_bytes", "read_text"):
