@@ -264,7 +264,7 @@ class Answers:
 
     def condition(self, requests: list[None]) -> list[Condition]:
         """Return whether the indexes can be opened from where they are kept, by any model."""
-        condition = self._condition.latest()
+        condition = self._condition.current()
         if self.second is not None and condition.trouble is None:
             [second] = self.second.condition([None])
             condition = second._replace(searches=second.searches and condition.searches)
