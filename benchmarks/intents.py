@@ -46,7 +46,7 @@ from rejoinder.files import atomic_file
 from rejoinder.intents.classifier import encode_data, train_classifier, train_head
 from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation.accuracy import evaluate, to_json
-from rejoinder.intents.evaluation.few_shot import FewShot, crossed_interval, few_shot
+from rejoinder.intents.evaluation.learning_curves import FewShot, crossed_interval, few_shot
 from rejoinder.intents.fine_tuning import FineTuning, fine_tune
 from rejoinder.intents.heads import Encoded, Logistic, change_settings, parse_settings
 from rejoinder.intents.reading.texts import read_intents, read_scoped, read_training

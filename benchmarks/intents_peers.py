@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from torch import nn
 
 from rejoinder.intents.data import IntentData
-from rejoinder.intents.evaluation.few_shot import FewShot, crossed_interval
+from rejoinder.intents.evaluation.learning_curves import FewShot, crossed_interval
 from rejoinder.intents.sampling import draw
 from rejoinder.processor import has_fast_bfloat16
 

@@ -17,16 +17,12 @@ from rejoinder.progress import track
 def read_texts(
     replies: str | None, contexts: str | None, count: int, queries: int
 ) -> tuple[list[str], list[list[str]]]:
-    """Return distinct replies and, of other conversations, contexts.
+    """Return distinct replies, and contexts from other conversations.
 
     They come from the two files, or are messages of chit-chat.
     """
     if replies is None or contexts is None:
-        import chitchat_dataset
-
-        messages = list(
-            dict.fromkeys(text for text in chitchat_dataset.MessageDataset() if text.strip())
-        )
+        messages = list(dict.fromkeys(_chitchat_messages()))
         random.Random(0).shuffle(messages)
         return messages[queries:][:count], [[text] for text in messages[:queries]]
     found: list[list[Any]] = []
@@ -36,14 +32,20 @@ def read_texts(
     return [each["text"] for each in found[0]], found[1]
 
 
+def _chitchat_messages() -> list[str]:
+    """Return the messages of chit-chat in their order, repeated ones included."""
+    import chitchat_dataset
+
+    return [text for text in chitchat_dataset.MessageDataset() if text.strip()]
+
+
 def read_conversations(
     data: Sequence[str], replies: int, contexts: int
 ) -> tuple[list[str], list[list[str]]]:
     """Return distinct responses of conversations, and contexts of others, in a random order."""
     if not data:
-        import chitchat_dataset
-
-        messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
+        # repeated messages stay until the cut: published figures were measured with this draw
+        messages = _chitchat_messages()
         random.Random(0).shuffle(messages)
         return list(dict.fromkeys(messages[contexts:]))[:replies], [
             [text] for text in messages[:contexts]

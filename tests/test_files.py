@@ -272,6 +272,19 @@ def test_a_marker_must_say_inside_that_the_folder_is_ours(tmp_path, content):
     assert (names(tmp_path), (tmp_path / MARKER).read_bytes()) == ([MARKER], content)
 
 
+def test_a_marker_that_may_not_be_read_is_not_ours(tmp_path, monkeypatch):
+    """Root may read each file, so the mode of one would test nothing there."""
+    (tmp_path / MARKER).write_text(marked("old"))
+
+    def refuse(path, **_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    for read in ("read_bytes", "read_text"):
+        monkeypatch.setattr(Path, read, refuse)
+    with pytest.raises(InputError, match=r"no config\.json that says it is a model, so it is not ours to replace"):
+        check_replaceable(tmp_path, KIND, overwrite=True)
+
+
 @pytest.mark.parametrize("content", DAMAGED)
 def test_a_folder_with_a_damaged_marker_is_replaced_if_another_file_is_a_sign_of_ours(tmp_path, content):
     kind = replace(KIND, signs=("deep/*.bin",))

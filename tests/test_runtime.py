@@ -220,7 +220,7 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
         sys.modules["torch"] = None
         from pathlib import Path
         from rejoinder.serving.worker.answers import Answers, Question
-        from rejoinder.serving.text_jobs import text_intents
+        from rejoinder.serving.worker.text_jobs import text_intents
         from rejoinder.serving.worker.sources import Sources
         from rejoinder.serving.app import make_app
         from rejoinder.serving.worker.computing import Computing

@@ -62,20 +62,20 @@ class Document:
 
     def markdown(self) -> str:
         """Return the report as Markdown. Charts are left out."""
-        return self._lines(_markdown)
+        return self._render(_markdown)
 
     def plain(self) -> str:
-        """Return the report as a terminal shows it: Markdown in which texts stand as they are."""
-        return self._lines(_one_line)
+        """Return the report as Markdown without escaping, for a terminal."""
+        return self._render(_one_line)
 
-    def _lines(self, written: Callable[[object], str]) -> str:
-        parts = [f"# {written(self.title)}\n"]
+    def _render(self, escape: Callable[[object], str]) -> str:
+        parts = [f"# {escape(self.title)}\n"]
         for block in self.blocks:
             if isinstance(block, Text):
-                parts.append(f"{written(block.text)}\n")
+                parts.append(f"{escape(block.text)}\n")
             elif isinstance(block, Table) and block.rows:
-                parts.append(f"## {written(block.title)}\n")
-                lines = [[written(cell) for cell in line] for line in (block.head, *block.rows)]
+                parts.append(f"## {escape(block.title)}\n")
+                lines = [[escape(cell) for cell in line] for line in (block.head, *block.rows)]
                 parts.append(markdown_table(lines, left=range(len(block.head))))
         return "\n".join(parts)
 

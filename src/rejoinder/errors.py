@@ -80,3 +80,14 @@ def is_interrupt(error: BaseException | None) -> bool:
     """
     cause = None if error is None else error.__cause__
     return isinstance(error, KeyboardInterrupt) or isinstance(cause, KeyboardInterrupt)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the line of an error's text with the reason: the last of a traceback, else the first.
+
+    An error without a text has the name of its class.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return lines[-1 if "Traceback" in str(error) else 0].rstrip(".")

@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from rejoinder.errors import InputError
 from rejoinder.json_parsing import parse_json
 from rejoinder.paths import check_name, real_path
+
+_State: TypeAlias = Literal["ours", "other", "damaged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
     if not target.is_dir():
         raise InputError(f"{path} is a file; name a folder to write to")
     if any(target.iterdir()):
-        if not is_ours(target, kind):
-            _check_damaged(path, target, kind)
+        if (state := _read_marker(target, kind)) != "ours":
+            _check_damaged(path, target, kind, state)
         if stranger := _stranger(target, kind.files):
             raise InputError(
                 f"{path} holds {stranger}, which is not ours to replace;"
@@ -63,16 +65,28 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
 
 def is_ours(folder: Path, kind: Kind) -> bool:
     """Return whether a folder's marker says that it is of this kind."""
+    return _read_marker(folder, kind) == "ours"
+
+
+def _read_marker(folder: Path, kind: Kind) -> _State:
+    """Return what a folder's marker says; one that cannot be read is another program's."""
     try:
-        return bool(kind.ours(parse_json((folder / kind.marker).read_text(encoding="utf-8"))))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return False
+        text = (folder / kind.marker).read_bytes()
+    except OSError:
+        return "other"
+    try:
+        content = parse_json(text.decode("utf-8"))
+    except ValueError:
+        return "damaged"
+    try:
+        return "ours" if kind.ours(content) else "other"
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "other"
 
 
-def _check_damaged(path: str | Path, folder: Path, kind: Kind) -> None:
+def _check_damaged(path: str | Path, folder: Path, kind: Kind, state: _State) -> None:
     """Refuse a folder whose marker does not say that it is ours, unless a file of ours does."""
-    marker = folder / kind.marker
-    if not marker.is_file() or _is_json(marker):
+    if state == "other":
         raise InputError(
             f"{path} exists and has no {kind.marker} that says it is {kind.name},"
             " so it is not ours to replace; name another folder"
@@ -82,14 +96,6 @@ def _check_damaged(path: str | Path, folder: Path, kind: Kind) -> None:
             f"{path} exists and its {kind.marker} is damaged, so nothing says that it is"
             f" {kind.name} of ours; move it away, or name another folder"
         )
-
-
-def _is_json(path: Path) -> bool:
-    try:
-        parse_json(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return False
-    return True
 
 
 def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:

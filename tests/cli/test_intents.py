@@ -147,6 +147,20 @@ def test_a_note_says_when_too_few_texts_choose_the_threshold(command, place, tmp
     assert "too few" not in command("train", place / "model", place / "train.csv", "-o", tmp_path / "two").err
 
 
+def test_a_note_says_when_the_labels_look_wrong(command, place, tmp_path):
+    """Labels that say nothing of the texts: refusing everything would fit held-out texts best."""
+    texts = toy_data(10).texts
+    labels = tuple((f"intent {number % 20}",) for number in range(40))
+    outside = ("play some loud jazz", "who won the match", "bake a soup", "tell a joke")
+    rows = write(IntentData(texts + outside, labels + (("oos",),) * 4), tmp_path / "random.csv")
+    ended = command("train", place / "model", rows, "-o", tmp_path / "made", "--json")
+    assert ended.json["rejection_texts"] == 40
+    assert ended.json["rejection_chosen_by"].endswith("the best threshold refuses most training texts")
+    assert "would refuse more than 50% of your texts, so it is not used: the threshold refuses 90% of the texts out of scope" in ended.err
+    assert "Check the labels: `rejoinder intents evaluate` with --train lists suspect ones" in ended.err
+    assert "too few" not in ended.err
+
+
 def test_small_data_is_split_into_parts_that_the_next_command_reads(command, refused, place, tmp_path):
     few = write(toy_data(1), tmp_path / "few.csv")
     ended = command("split", few, "-o", tmp_path / "few")

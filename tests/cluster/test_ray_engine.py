@@ -256,7 +256,7 @@ def slowly(work, task):
 def test_a_node_that_does_not_see_the_folder(two_nodes, tmp_path, monkeypatch):
     """As if the token were on a mount that only this process has."""
     monkeypatch.setattr(
-        RayEngine, "_write_probe_files", lambda _, folders: [Path(folders[0]) / "token"]
+        RayEngine, "_write_marker_files", lambda _, folders: [Path(folders[0]) / "token"]
     )
     with pytest.raises(
         InputError, match=r"node 127.0.0.1 of the Ray cluster does not share the folder .*/lonely"

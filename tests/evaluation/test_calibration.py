@@ -37,10 +37,13 @@ def test_coverage_takes_equal_probabilities_together():
     ]
     assert at_threshold(P, RIGHT, 0.9) == (0.9, 0.6, 2 / 3)
     assert at_threshold(P[:4], RIGHT[:4], 0.95)[:2] == (0.95, 0)
-    # the lowest threshold of two digits that leaves out the text of 0.1
-    assert for_precision(P, RIGHT, 0.7) == (0.11, 0.8, 0.75)
-    assert for_precision(P, RIGHT, 0.6) == (0, 1, 0.6)
-    assert for_precision(np.array([0.5, 0.29]), np.array([True, False]), 0.9).threshold == 0.3
+    # the highest threshold of two digits that answers as many
+    assert for_precision(P, RIGHT, 0.7) == (0.62, 0.8, 0.75)
+    assert for_precision(P, RIGHT, 0.6) == (0.1, 1, 0.6)
+    for highest, threshold in ((0.5, 0.5), (0.29, 0.29), (0.9178, 0.91), (0.0042, 0)):
+        assert for_precision(np.array([0.95, highest]), np.array([True, True]), 0.9) == (threshold, 1, 1)
+    gap = np.array([0.97, 0.93, 0.88, 0.05])
+    assert for_precision(gap, gap > 0.5, 0.9) == (0.88, 0.75, 1)
     close = np.array([0.6203, 0.6201])
     assert for_precision(close, np.array([True, False]), 0.9) == (0.6203, 0.5, 1)
     assert for_precision(P[3:4], RIGHT[3:4], 0.9) is None

@@ -20,7 +20,18 @@ from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation.accuracy import evaluate
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded, Logistic
-from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, refused_words, scores
+from rejoinder.intents.refusal import (
+    BY_HELD_OUT,
+    BY_OUTSIDE_FEW,
+    BY_OUTSIDE_MISFIT,
+    HeldOut,
+    Rejection,
+    best_threshold,
+    choose_rejection,
+    refused_words,
+    reject_outside,
+    scores,
+)
 from tests.intents.toy import TOPICS, WordVectors, multi_label_data, outside_texts, toy_data
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
@@ -282,15 +293,47 @@ def test_texts_out_of_scope_alone_choose_if_no_intent_has_two_texts(is_backgroun
     assert not any(each.out_of_scope for each in found.predict(texts.train.texts))
 
 
-@pytest.mark.parametrize("each", [2, 6])
-def test_no_threshold_refuses_most_of_the_training_texts(each):
-    """Labels at random: no held-out text is right, so refusing all would be the best threshold."""
+def random_labels(each):
+    """Texts whose labels say nothing: each intent has two of them."""
     texts = toy_data(each).texts
     labels = tuple((f"intent {number % (len(texts) // 2)}",) for number in range(len(texts)))
-    data = IntentData(texts, labels)
-    found = train_classifier(WordVectors(256), TrainingTexts(data, None, outside_texts(4)))
-    assert (found.rejection.score, found.trained["rejection_texts"]) == ("distance", 0)
-    assert np.mean([each.out_of_scope for each in found.predict(texts)]) <= 0.05
+    return IntentData(texts, labels)
+
+
+@pytest.mark.parametrize("outside", ["far", "inside"])
+def test_no_threshold_refuses_most_of_the_training_texts(outside):
+    """Labels at random: no held-out text is right, so refusing all would be the best threshold."""
+    data = random_labels(6)
+    oos_texts = outside_texts(4) if outside == "far" else tuple(text.upper() for text in data.texts)
+    found = train_classifier(WordVectors(256), TrainingTexts(data, None, oos_texts))
+    assert found.rejection.score == "distance"
+    assert (found.trained["rejection_texts"], found.trained["rejection_chosen_by"]) == (24, BY_OUTSIDE_MISFIT)
+    assert np.mean([each.out_of_scope for each in found.predict(data.texts)]) <= 0.05
+
+
+@pytest.mark.parametrize("is_background", [True, False])
+@pytest.mark.parametrize(("each", "count"), [(2, 0), (4, 0), (5, 20), (12, 48)])
+def test_fewer_than_twenty_held_out_texts_choose_no_threshold(each, count, is_background):
+    texts = TrainingTexts(toy_data(each), None, outside_texts(50))
+    found = train_classifier(WordVectors(256), texts.with_background() if is_background else texts)
+    chosen_by = BY_HELD_OUT if count else BY_OUTSIDE_FEW
+    assert (found.trained["rejection_texts"], found.trained["rejection_chosen_by"]) == (count, chosen_by)
+
+
+def test_few_texts_are_not_refused_for_texts_out_of_scope_that_are_like_them():
+    data = random_labels(2)
+    found = train_classifier(WordVectors(256), TrainingTexts(data, None, tuple(text.upper() for text in data.texts)))
+    assert found.trained["rejection_chosen_by"] == BY_OUTSIDE_FEW
+    assert np.mean([each.out_of_scope for each in found.predict(data.texts)]) <= 0.05
+
+
+@given(st.lists(st.floats(0, 2, width=32), min_size=1, max_size=60), st.lists(st.floats(0, 2, width=32), min_size=1, max_size=60))
+def test_a_threshold_of_texts_out_of_scope_refuses_few_training_texts(oos, train):
+    oos, train = np.array(oos, np.float32), np.array(train, np.float32)
+    threshold = reject_outside(oos, train).threshold
+    assert (train > threshold).mean() <= 0.05
+    if train.max() < oos.min():
+        assert (oos >= threshold).mean() >= 0.9 - 1 / len(oos)
 
 
 def test_a_share_needs_texts_that_can_be_held_out():

@@ -136,7 +136,7 @@ def test_wrong_files_are_named_with_place_and_reason(tmp_path):
         ("a.jsonl", '["x", "y"]\n', r"a.jsonl:1: "),
         ("a.json", "[]", "one object a line is .jsonl"),
         ("a.json", '{"train": [["x"]]}', r"item 0: \[text, label\] is read"),
-        ("a.txt", "x", "intents are read from .csv, .tsv, .jsonl"),
+        ("a.txt", "x", r"intents are read from \.csv, \.tsv, \.tab, \.jsonl, \.ndjson, \.json, \.yml, \.yaml, \.md \(each"),
     ):
         (tmp_path / name).write_text(content)
         with pytest.raises(InputError, match=said):
@@ -271,8 +271,81 @@ def test_intents_of_bots_and_lists_by_intent(tmp_path, name):
 
 def test_yaml_without_examples_of_intents_is_named(tmp_path):
     (tmp_path / "a.yml").write_text("greet:\n- hello\n")
-    with pytest.raises(InputError, match=r"a.yml holds no examples of intents; Rasa's NLU data are read"):
+    with pytest.raises(InputError, match=r'a.yml has no examples of intents; name a file of Rasa\'s NLU data \(nlu.yml with "- intent:"'):
         read_intents(tmp_path / "a.yml")
+
+
+@pytest.mark.parametrize("name", ["dev.yml", "test.yaml", "val.md", "validation.yml.gz"])
+def test_configuration_and_notes_named_as_a_part_are_none(tmp_path, name):
+    """Of YAML and Markdown, those with examples of intents alone are parts."""
+    (tmp_path / "train.csv").write_text("text,label\nx,one\ny,two\n")
+    for content in ("host: localhost\nport: {{ port }}\n", "# Notes\n- intent of this file\n", "intents:\n- greet\n", ""):
+        data = content.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") and data else data)
+        read = read_training(tmp_path)
+        assert (len(read.train), read.valid) == (2, None)
+        assert not has_part(tmp_path, "test")
+    ending = name.partition(".")[2].removesuffix(".gz")
+    (tmp_path / name).unlink()
+    (tmp_path / f"valid.{ending}").write_text(BOTS["nlu.md" if ending == "md" else "nlu.yml"])
+    assert read_training(tmp_path).valid.texts == ("hello there", "hi", "good bye")
+    (tmp_path / f"valid.{ending}").unlink()
+    with pytest.raises(InputError, match=r"no part valid \(a folder valid, or valid with one of \.csv, .*\.md\); it holds train.csv"):
+        read_intents(tmp_path, "valid")
+
+
+@pytest.mark.parametrize("name", ["train", "test", "val", "valid", "validation", "dev", "When can I pay?"])
+def test_lists_of_texts_are_intents_whatever_their_names(tmp_path, name):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({name: ["book a train", "to Rome"], "flight": ["fly me"], "empty": []}))
+    read = read_training(path)
+    assert read.train.labels == ((name,), (name,), ("flight",))
+    assert (read.valid, has_part(path, "train"), has_part(path, "test")) == (None, False, False)
+    assert read.notes == (f"{path}: keys are read as intents ({name}, flight, empty), their lists as texts of them",)
+
+
+def test_lists_of_texts_that_are_parts_have_no_labels(tmp_path):
+    path = tmp_path / "a.json"
+    for content in ({"train": ["x", "y"], "test": ["z"]}, {"train": ["x"], "flight": [["y", "z"]]}):
+        path.write_text(json.dumps(content))
+        with pytest.raises(InputError, match=r'item 0: \[text, label\] is read, given "x"'):
+            read_training(path)
+
+
+def test_questions_with_their_answers_are_no_intents(tmp_path):
+    path = tmp_path / "a.json"
+    for content in ({"How do I pay": ["By card."], "When open": ["At nine."]}, {"Pay?": ["By card."], "Open?": ["At nine."], "bye": ["x"]}):
+        path.write_text(json.dumps(content))
+        with pytest.raises(InputError, match=r"looks like questions with an answer each, such as '(How do I pay|Pay.)'.*rejoinder index build"):
+            read_training(path)
+    path.write_text(json.dumps({"lost card": ["it is gone"], "greet": ["hi"], "leave": ["bye", "so long"]}))
+    assert len(read_training(path).train) == 4
+
+
+TAGGED = [
+    {"tag": "a", "patterns": ["b", {"text": "c"}], "responses": ["x"]},
+    {"intent": "a", "text": ["b", "c"], "responses": ["x"]},
+    {"name": "a", "examples": ["b", "", {"text": "c"}]},
+    {"intent": "a", "utterances": ["b", "c"]},
+    {"tag": "a", "patterns": "c", "examples": ["b"]},
+]
+
+
+@pytest.mark.parametrize("intent", TAGGED)
+def test_intents_are_read_by_their_usual_names_also_of_a_bare_list(tmp_path, intent):
+    path = tmp_path / "a.json"
+    for content in ({"intents": [intent]}, [intent]):
+        path.write_text(json.dumps(content))
+        read = read_intents(path)
+        assert (read.texts, read.labels, read.notes) == (("b", "c"), (("a",), ("a",)), ())
+
+
+def test_entries_that_are_no_texts_are_counted(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"intents": [{"tag": "a", "patterns": ["x", 3, None, {"text": "y"}, {"text": 1}]}]}))
+    read = read_intents(path)
+    assert read.texts == ("x", "y")
+    assert read.notes == (f"{path}: entries of intents that are not texts are left out, 3 in all",)
 
 
 def test_an_object_of_something_else_is_named(tmp_path):
@@ -283,6 +356,8 @@ def test_an_object_of_something_else_is_named(tmp_path):
         ({"rows": [["a", "b"]]}, f"a.json: {known}"),
         (LEX_BOT, f"a.json looks like an Amazon Lex bot, whose intents are not read; {known}"),
         ({"test": [["a", "b"]]}, "a.json has no part train; it holds test"),
+        ({"intents": [{"tag": "a", "responses": ["b"]}]}, r'a.json: no intent has both "tag" and "patterns"; give \{"intents"'),
+        ([{"patterns": ["a"], "responses": ["b"]}], 'a.json: no intent has both "tag" and "patterns"'),
     ):
         (tmp_path / "a.json").write_text(json.dumps(content))
         for read in (read_training, read_intents):
@@ -298,7 +373,8 @@ def test_usual_names_of_columns_are_a_header(tmp_path, header):
     cut = ";" if ";" in header else ","
     (tmp_path / "a.csv").write_text(f"{header}\nhello there{cut}greet\ngood bye{cut}leave\n", encoding="utf-8")
     read = read_intents(tmp_path / "a.csv")
-    assert (read.texts, read.labels, read.notes) == (("hello there", "good bye"), (("greet",), ("leave",)), ())
+    notes = (f"{tmp_path / 'a.csv'}: a table (semicolon, utf-8{'-sig' * header.startswith(chr(0xFEFF))})",) if cut == ";" else ()
+    assert (read.texts, read.labels, read.notes) == (("hello there", "good bye"), (("greet",), ("leave",)), notes)
 
 
 def test_jsonl_has_the_same_names(tmp_path):
@@ -306,12 +382,36 @@ def test_jsonl_has_the_same_names(tmp_path):
     assert read_intents(tmp_path / "a.jsonl").labels == (("greet",),)
 
 
+ALARMS = [("set an alarm, please", "alarm"), ("wake me; soon", "alarm"), ("play jazz, loud", "music"), ('say "hello" twice', "music"), ('"jazz" again', "music")]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.tab", "a.tsv.gz"])
+@pytest.mark.parametrize("header", ["", "text\tlabel\n"])
+@pytest.mark.parametrize("rows", [ALARMS, ALARMS[:1] + ALARMS[2:3]])
+def test_tabs_alone_part_the_columns_of_a_file_that_is_named_for_them(tmp_path, name, header, rows):
+    """Texts with one comma each would be columns of a table with commas as well."""
+    content = (header + "".join(f"{text}\t{label}\n" for text, label in rows) * 5).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    read = read_intents(tmp_path / name)
+    assert list(zip(read.texts, read.labels, strict=True)) == [(text, (label,)) for text, label in rows] * 5
+    assert read.notes == ()
+
+
+def test_quoted_cells_of_a_tab_separated_file_and_uneven_rows(tmp_path):
+    (tmp_path / "a.tsv").write_text('text\tlabel\n"one\ttab"\tx\n"plain"\ty\n')
+    assert read_intents(tmp_path / "a.tsv").texts == ("one\ttab", "plain")
+    (tmp_path / "a.tsv").write_text("hello\tx\nhi\n")
+    with pytest.raises(InputError, match=r"a\.tsv:2"):
+        read_intents(tmp_path / "a.tsv")
+
+
 def test_a_first_row_that_may_be_a_header_is_noted(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("Frage;Absicht\nhello;greet\nhi;greet\nbye;leave\n")
     read = read_intents(path)
     assert read.texts[0] == "Frage"
-    (said,) = read.notes
+    table, said = read.notes
+    assert table == f"{path}: a table (semicolon, utf-8)"
     assert "the first row was read as a text, 'Frage', of the intent 'Absicht'" in said
     assert "if it is a header, name the columns text and label" in said
     assert read_training(path).notes == read.notes

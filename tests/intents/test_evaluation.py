@@ -17,7 +17,7 @@ from rejoinder.intents.classifier import IntentClassifier, encode_data, train_cl
 from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.sampling import draw, shuffled_ranks, text_groups
 from rejoinder.intents.evaluation.accuracy import evaluate
-from rejoinder.intents.evaluation.few_shot import count_trainings, crossed_interval, few_shot
+from rejoinder.intents.evaluation.learning_curves import count_trainings, crossed_interval, few_shot
 from rejoinder.intents.evaluation.suspects import suspect_labels
 from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of, oos_folds_of, repeated
 from rejoinder.intents.heads import Centroids, Encoded, FeedForward, Logistic, head_from

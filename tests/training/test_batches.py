@@ -18,7 +18,7 @@ from rejoinder.training.data.batches import (
     prefetched,
     split_batch,
 )
-from rejoinder.training.data.histories import ChangedHistories
+from rejoinder.training.data.histories import ChangedHistorySource
 from rejoinder.training.negatives import with_negatives
 from rejoinder.training.preparation.inputs import prepare
 from rejoinder.training.recipe.settings import History
@@ -288,11 +288,11 @@ def test_histories_are_changed_alike_in_any_number_of_processes(
     earlier = [[100 + i] if i % 5 else [] for i in range(40)]  # every fifth example has none
     examples = dataclasses.replace(store(texts, texts), history=histories(earlier))
     given_changes = History(left_out=left_out, swapped=swapped, new_subject=new_subject)
-    changes = ChangedHistories(given_changes, examples.history.counts, (seed,))
+    changes = ChangedHistorySource(given_changes, examples.history.counts, (seed,))
     rows = np.random.default_rng(seed).permutation(40)[:24]
 
     def histories_of(portion):
-        step = make_step(examples, rows, 99, portion, histories=changes)
+        step = make_step(examples, rows, 99, portion, history_source=changes)
         found = []
         for part in step.parts:
             ids = part.tokens.ids[part.tokens.restore].tolist()

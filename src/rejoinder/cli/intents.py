@@ -133,8 +133,7 @@ def train(
     made = classifier.train_classifier(
         encoder, training, chosen, multi_label=multi_label, reject=reject, track=track
     )
-    if made.trained.get("rejection_texts") == 0:
-        _note_few_texts(training.is_background, reject)
+    _note_threshold(made.trained.get("rejection_chosen_by"), training.is_background, reject)
     folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {
@@ -153,16 +152,29 @@ def note_reading(*texts: IntentData | TrainingTexts | None) -> None:
             note(line)
 
 
-def _note_few_texts(is_background: bool, reject: float | None) -> None:
-    """Print a note that no held-out texts chose the threshold for refusing."""
-    from rejoinder.intents.refusal import REFUSED, REFUSED_OUTSIDE
+def _note_threshold(chosen_by: str | None, is_background: bool, reject: float | None) -> None:
+    """Print a note if held-out texts did not choose the threshold for refusing."""
+    from rejoinder.intents import refusal
 
+    reasons = {
+        refusal.BY_OUTSIDE_FEW: (
+            "too few texts to measure how many of yours are refused",
+            "Give two or more different texts of each intent, 20 in all",
+        ),
+        refusal.BY_OUTSIDE_MISFIT: (
+            "the threshold that fits held-out texts best would refuse more than"
+            f" {refusal.MOST_REFUSED:.0%} of your texts, so it is not used",
+            "Check the labels: `rejoinder intents evaluate` with --train lists suspect ones",
+        ),
+    }
+    if chosen_by not in reasons:
+        return
+    reason, advice = reasons[chosen_by]
     outside = "everyday messages" if is_background else "the texts out of scope"
     ignored = "" if reject is None else f"; --reject {reject:g} has no effect"
     note(
-        "too few texts to measure how many of yours are refused: the threshold refuses"
-        f" {REFUSED_OUTSIDE:.0%} of {outside}, but at most {REFUSED:.0%} of your texts{ignored}."
-        " Give two or more different texts of each intent, 20 in all"
+        f"{reason}: the threshold refuses {refusal.REFUSED_OUTSIDE:.0%} of {outside}, but at most"
+        f" {refusal.REFUSED:.0%} of your texts{ignored}. {advice}"
     )
 
 

@@ -108,8 +108,8 @@ def recipe_places(data: Path | None, init: str | None) -> dict[str, Path | str |
 
 def _train_text(result: Mapping[str, Any]) -> str:
     from rejoinder.progress import duration
+    from rejoinder.training.run.card import figure_texts
     from rejoinder.training.run.state import FEW
-    from rejoinder.training.run.summary import figure_texts
 
     done = f"{result['run']} is finished already; name another folder to train again"
     pairs = f"{result['steps']:,} steps, {result['examples']:,} pairs"

@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster, and why there is none."""
+"""Connecting to a Ray cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import socket
 from typing import Any
 
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, reason_of
 
 _CONNECT_TIMEOUT = 10.0  # seconds
 
@@ -37,14 +37,6 @@ def connect(ray: Any, address: str | None) -> None:
 def _no_cluster(address: str | None, error: BaseException) -> InputError:
     target = f"at {address}" if address else "of RAY_ADDRESS or on this machine"
     return InputError(
-        f"no Ray cluster answers {target} ({last_line(error)}); "
+        f"no Ray cluster answers {target} ({reason_of(error)}); "
         "`ray start --head` starts one; --ray is auto, HOST:PORT or ray://HOST:PORT"
     )
-
-
-def last_line(error: BaseException) -> str:
-    """Return the line of an error's text that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    return lines[-1 if "Traceback" in str(error) else 0].rstrip(".")

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from rejoinder.cluster.connection import connect, last_line
+from rejoinder.cluster.connection import connect
 from rejoinder.cluster.nodes import (
     RETRIES,
     NodeRequirements,
@@ -21,7 +21,7 @@ from rejoinder.cluster.nodes import (
 )
 from rejoinder.cluster.watch import ClusterWatch
 from rejoinder.engine import TaskAnswer, attempt, in_order
-from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+from rejoinder.errors import InputError, MissingExtraError, RejoinderError, reason_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,13 +54,13 @@ class RayEngine:
         except ImportError:
             raise MissingExtraError("--ray", "cluster") from None
         self._ray = ray
-        self._probes: list[Path] = []
+        self._marker_files: list[Path] = []
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
             connect(ray, address)
         self._watch = ClusterWatch(ray, address)
         try:
-            self._required = collect_requirements(self._write_probe_files(folders), files)
+            self._required = collect_requirements(self._write_marker_files(folders), files)
             check_nodes(ray, self._required)
             self._run = ray.remote(num_cpus=1, max_retries=RETRIES)(_run)
         except BaseException:
@@ -78,8 +78,8 @@ class RayEngine:
 
         A connection that is lost already is left to the end of the process: Ray would end that.
         """
-        for probe in self._probes:
-            probe.unlink(missing_ok=True)
+        for marker in self._marker_files:
+            marker.unlink(missing_ok=True)
         if self._connected_here and not self._watch.is_cut_off:
             self._ray.shutdown()
 
@@ -102,17 +102,21 @@ class RayEngine:
             running[reference] = reference.future()
             return running[reference]
 
+        def count_cpus() -> int:
+            self._watch.refresh()
+            return self._watch.cpus
+
         def look() -> None:
-            self._watch.count_cpus()
+            self._watch.refresh()
             if on_wait is not None:
                 on_wait()
 
         try:
-            yield from in_order(submit, tasks, self._watch.count_cpus, look)
+            yield from in_order(submit, tasks, count_cpus, look)
         except RayError as error:
             lost = f"; lost: {', '.join(self._watch.lost)}" if self._watch.lost else ""
             raise RejoinderError(
-                f"Ray lost a task {RETRIES + 1} times or cannot go on ({last_line(error)}{lost});"
+                f"Ray lost a task {RETRIES + 1} times or cannot go on ({reason_of(error)}{lost});"
                 " if memory ran out, give the nodes fewer CPUs (ray start --num-cpus);"
                 " finished work is kept"
             ) from error
@@ -130,14 +134,14 @@ class RayEngine:
                 running, num_returns=len(running), timeout=_CANCEL_TIMEOUT, fetch_local=False
             )
 
-    def _write_probe_files(self, folders: Sequence[str | Path]) -> list[Path]:
+    def _write_marker_files(self, folders: Sequence[str | Path]) -> list[Path]:
         """Write a file with a new name into each folder, for the nodes to find."""
         for folder in {Path(os.path.realpath(folder)) for folder in folders}:
             folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f".rejoinder-{uuid.uuid4().hex}.token"
-            self._probes.append(probe)
-            probe.touch()
-        return self._probes
+            marker = folder / f".rejoinder-{uuid.uuid4().hex}.token"
+            self._marker_files.append(marker)
+            marker.touch()
+        return self._marker_files
 
 
 def _run(common: tuple[bytes, NodeRequirements], task: bytes) -> TaskAnswer:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rejoinder.cluster.connection import last_line
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, reason_of
 
 RETRIES = 5  # of work whose worker or node was lost
 
@@ -21,17 +20,19 @@ class NodeRequirements:
 
     version: str
     current: str  # the current folder: relative paths start there
-    probes: tuple[str, ...]  # files that were just written into the shared folders
+    marker_files: tuple[str, ...]  # files that were just written into the shared folders
     files: tuple[tuple[str, int], ...]  # absolute paths and sizes of the input files
 
 
-def collect_requirements(probes: Sequence[Path], files: Sequence[str | Path]) -> NodeRequirements:
+def collect_requirements(
+    marker_files: Sequence[Path], files: Sequence[str | Path]
+) -> NodeRequirements:
     """Return the requirements of a job that starts in this process."""
     sizes = tuple((str(path.absolute()), path.stat().st_size) for path in map(Path, files))
     return NodeRequirements(
         version=installed_version(),
         current=str(Path.cwd()),
-        probes=tuple(map(str, probes)),
+        marker_files=tuple(map(str, marker_files)),
         files=sizes,
     )
 
@@ -58,10 +59,10 @@ def check_node(required: NodeRequirements) -> str:
             f"cannot enter the current folder {required.current}: {error.strerror}; "
             "all nodes must have it, so start the command in a shared folder"
         )
-    for probe in required.probes:
-        if not Path(probe).exists():
+    for marker in required.marker_files:
+        if not Path(marker).exists():
             return (
-                f"does not share the folder {Path(probe).parent}; "
+                f"does not share the folder {Path(marker).parent}; "
                 "put the output on storage that all nodes see"
             )
     for file, size in required.files:
@@ -94,7 +95,7 @@ def check_nodes(ray: Any, required: NodeRequirements) -> None:
                 continue  # lost meanwhile, so it gets no task
             raise InputError(
                 f"node {node['NodeManagerAddress']} of the Ray cluster cannot run our code;"
-                f" rejoinder must be installed on all nodes ({last_line(error)})"
+                f" rejoinder must be installed on all nodes ({reason_of(error)})"
             ) from None
         if fault:
             raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.cluster.connection import last_line
-from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+from rejoinder.errors import InputError, MissingExtraError, RejoinderError, reason_of
 from rejoinder.memory import keep_memory
 from rejoinder.training.display import TerminalDisplay
 
@@ -60,9 +59,9 @@ def train_on_ray(
         done = trainer.fit().return_value
     except TrainingFailedError as error:
         failed: dict[int, BaseException] = getattr(error, "worker_failures", {})
-        reasons = [f"worker {rank}: {last_line(failure)}" for rank, failure in failed.items()]
+        reasons = [f"worker {rank}: {reason_of(failure)}" for rank, failure in failed.items()]
         raise RejoinderError(
-            f"{run_folder}: training on Ray failed: {'; '.join(reasons) or last_line(error)}"
+            f"{run_folder}: training on Ray failed: {'; '.join(reasons) or reason_of(error)}"
         ) from None
     if "refused" in done:
         raise InputError(done["refused"])

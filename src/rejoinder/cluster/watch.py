@@ -1,21 +1,21 @@
-"""The cluster as the process of a job sees it: its CPUs, and what was lost of it."""
+"""State of the cluster as the process of a job sees it."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from rejoinder.cluster.connection import check_address, last_line
+from rejoinder.cluster.connection import check_address
 from rejoinder.connections import probe_connections
-from rejoinder.errors import InputError, RejoinderError
+from rejoinder.errors import InputError, RejoinderError, reason_of
 
-_RECOUNT_SECONDS = 10.0  # after which the cluster is looked at again: nodes come and go
+_REFRESH_SECONDS = 10.0  # nodes come and go
 _PROBE_SECONDS = 15  # after which a connection to a lost node is closed
 _HEAD_TIMEOUT = 45.0  # seconds without an answer: Ray ends this process after 60
 
 
 class ClusterWatch:
-    """A look at the cluster every few seconds."""
+    """State of the cluster: CPUs, lost nodes, connection to the head."""
 
     def __init__(self, ray: Any, address: str | None) -> None:
         context = ray.get_runtime_context()
@@ -25,12 +25,12 @@ class ClusterWatch:
         self._own = context.get_node_id()
         client = address is not None and address.startswith("ray://")
         self._head: str = address if client and address else context.gcs_address
-        self._cpus = 1
+        self.cpus = 1
         self._looked_at = float("-inf")
         self._answered_at = time.monotonic()
 
-    def count_cpus(self) -> int:
-        """Return the number of CPUs, and let go of nodes that were lost.
+    def refresh(self) -> None:
+        """Look at the cluster again after `_REFRESH_SECONDS`, and let go of nodes that were lost.
 
         Ray itself waits for minutes for the answer of a task if the connection to a lost node
         stays open here.
@@ -38,11 +38,10 @@ class ClusterWatch:
         Raises:
             RejoinderError: the head or this node was lost.
         """
-        if time.monotonic() > self._looked_at + _RECOUNT_SECONDS:
+        if time.monotonic() > self._looked_at + _REFRESH_SECONDS:
             if self._head_answers():
                 self._look()
             self._looked_at = time.monotonic()
-        return self._cpus
 
     def _head_answers(self) -> bool:
         try:
@@ -53,7 +52,7 @@ class ClusterWatch:
             self.is_cut_off = True
             raise RejoinderError(
                 f"the head of the Ray cluster at {self._head} has not answered for"
-                f" {_HEAD_TIMEOUT:.0f} seconds ({last_line(error.__cause__ or error)});"
+                f" {_HEAD_TIMEOUT:.0f} seconds ({reason_of(error.__cause__ or error)});"
                 " finished work is kept: start the head again, then the same command"
             ) from error
         self._answered_at = time.monotonic()
@@ -66,7 +65,7 @@ class ClusterWatch:
         gone = {node["NodeManagerAddress"] for node in dead}
         probe_connections(gone, seconds=_PROBE_SECONDS)
         self.lost = sorted(gone - {node["NodeManagerAddress"] for node in alive})
-        self._cpus = max(1, int(sum(node["Resources"].get("CPU", 0) for node in alive)))
+        self.cpus = max(1, int(sum(node["Resources"].get("CPU", 0) for node in alive)))
         for node in dead:
             if node["NodeID"] == self._own:
                 self.is_cut_off = True

@@ -175,7 +175,8 @@ def at_threshold(probabilities: Probabilities, right: Right, threshold: float) -
 def for_precision(probabilities: Probabilities, right: Right, precision: float) -> Point | None:
     """Return the point of largest coverage with at least this precision, if any.
 
-    Its threshold is the lowest of two digits that gives this coverage, if there is one.
+    Its threshold is the highest of two digits that gives this coverage, if there is one: a lower
+    one would let answers pass whose probabilities no example had.
     """
     curve = coverage_curve(probabilities, right)
     good = [number for number, point in enumerate(curve) if point.precision >= precision]
@@ -183,8 +184,8 @@ def for_precision(probabilities: Probabilities, right: Right, precision: float) 
         return None
     point = curve[good[-1]]
     below = curve[good[-1] + 1].threshold if good[-1] + 1 < len(curve) else -1.0
-    rounded = (math.floor(below * 100 + 1e-9) + 1) / 100
-    return point._replace(threshold=min(max(rounded, 0.0), point.threshold))
+    rounded = min(math.floor(point.threshold * 100 + 1e-9) / 100, point.threshold)
+    return point._replace(threshold=rounded) if rounded > below else point
 
 
 def draw_calibration(probabilities: Probabilities, right: Right, title: str) -> Figure:

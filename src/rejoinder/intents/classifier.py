@@ -28,6 +28,9 @@ from rejoinder.intents.heads import (
 )
 from rejoinder.intents.prediction import Prediction, check_texts, decide
 from rejoinder.intents.refusal import (
+    BY_HELD_OUT,
+    BY_OUTSIDE_FEW,
+    BY_OUTSIDE_MISFIT,
     MOST_REFUSED,
     REFUSED,
     Rejection,
@@ -144,7 +147,7 @@ def train_classifier(
     if valid is not None and (texts.valid_oos_texts or not texts.oos_texts):
         scored = held_out(classifier.head, classifier.centroids, valid.vectors, oos_vectors)
         rejection = choose_rejection(scored, valid.classes, share)
-        return _refusing(classifier, rejection, len(valid), train, oos_vectors)
+        return _with_threshold(classifier, rejection, len(valid), train, oos_vectors)
     groups = text_groups(train.texts)
     rows = np.flatnonzero(repeated(train.classes, groups))
     different = len(np.unique(groups[rows]))
@@ -154,34 +157,50 @@ def train_classifier(
                 f"reject={reject} needs {FOLDS} different texts of intents with two or more, given"
                 f" {different}; give more texts, or texts out of scope"
             )
-        return _refusing(classifier, None, 0, train, oos_vectors)
+        rejection = _reject_by_outside(classifier, train, oos_vectors)
+        return _with_rejection(classifier, rejection, 0, BY_OUTSIDE_FEW)
     oos = Encoded(oos_texts, oos_vectors, np.zeros((len(oos_texts), len(labels)), np.float32))
     with track("Cross-validating", FOLDS, "folds") as advance:
         scored = cross_validate(settings, train, oos, seed=seed, advance=advance)
     rejection = choose_rejection(scored.rows(rows), train.classes[rows], share)
-    return _refusing(classifier, rejection, len(rows), train, oos_vectors)
+    return _with_threshold(classifier, rejection, len(rows), train, oos_vectors)
 
 
-def _refusing(
+def _with_threshold(
     classifier: IntentClassifier,
-    rejection: Rejection | None,
-    texts: int,
+    rejection: Rejection,
+    held_out_texts: int,
     train: Encoded,
     oos_vectors: FloatArray,
 ) -> IntentClassifier:
-    """Return the classifier with a rejection that so many held-out `texts` in scope chose.
+    """Return the classifier with a rejection that so many held-out texts in scope chose.
 
-    None, or one that refuses most of the training texts, gives way to `reject_outside`.
+    With texts out of scope, one that refuses most of the training texts is replaced.
     """
-    distances = classifier.centroids.distances(train.vectors)
+    if len(oos_vectors) and _refuses_most(classifier, rejection, train):
+        replacement = _reject_by_outside(classifier, train, oos_vectors)
+        return _with_rejection(classifier, replacement, held_out_texts, BY_OUTSIDE_MISFIT)
+    return _with_rejection(classifier, rejection, held_out_texts, BY_HELD_OUT)
+
+
+def _refuses_most(classifier: IntentClassifier, rejection: Rejection, train: Encoded) -> bool:
     logits = classifier.head.logits(train.vectors)
-    if len(oos_vectors) and (
-        rejection is None or rejection.refuses(logits, distances).mean() > MOST_REFUSED
-    ):
-        rejection = reject_outside(classifier.centroids.distances(oos_vectors), distances)
-        texts = 0
-    trained = classifier.trained | {"rejection_texts": texts}
-    return replace(classifier, rejection=rejection, trained=trained)
+    distances = classifier.centroids.distances(train.vectors)
+    return bool(rejection.refuses(logits, distances).mean() > MOST_REFUSED)
+
+
+def _reject_by_outside(
+    classifier: IntentClassifier, train: Encoded, oos_vectors: FloatArray
+) -> Rejection:
+    distances = classifier.centroids.distances
+    return reject_outside(distances(oos_vectors), distances(train.vectors))
+
+
+def _with_rejection(
+    classifier: IntentClassifier, rejection: Rejection, held_out_texts: int, chosen_by: str
+) -> IntentClassifier:
+    facts = {"rejection_texts": held_out_texts, "rejection_chosen_by": chosen_by}
+    return replace(classifier, rejection=rejection, trained=classifier.trained | facts)
 
 
 def train_head(

@@ -29,7 +29,12 @@ BoolArray = npt.NDArray[np.bool_]
 
 REFUSED = 0.05  # share of texts in scope, if everyday messages stand for those out of scope
 REFUSED_OUTSIDE = 0.9  # share of texts out of scope, if too few in scope can be held out
-MOST_REFUSED = 0.5  # share of the training texts; a threshold that refuses more is one by chance
+MOST_REFUSED = 0.5  # share of the training texts; larger shares are taken for a failed fit
+
+# How a threshold was chosen, as a classifier's card has it.
+BY_HELD_OUT = "held-out texts"
+BY_OUTSIDE_FEW = "texts out of scope, as too few texts can be held out"
+BY_OUTSIDE_MISFIT = "texts out of scope, as the best threshold refuses most training texts"
 
 
 @dataclass(frozen=True)
@@ -103,13 +108,16 @@ def choose_rejection(
     return Rejection(SCORES[number], best[number][0])
 
 
-def reject_outside(distances: FloatArray, trained: FloatArray) -> Rejection:
-    """Return the threshold that refuses `REFUSED_OUTSIDE` of texts out of scope, by distance (m,).
+def reject_outside(oos_distances: FloatArray, train_distances: FloatArray) -> Rejection:
+    """Return a threshold of the distance, chosen without held-out texts in scope.
 
-    It needs no held-out texts in scope. At most `REFUSED` of the training texts are refused, which
-    have the distances `trained` (n,).
+    It refuses `REFUSED_OUTSIDE` of the texts out of scope (m,), fewer if it would refuse more than
+    `REFUSED` of the training texts (n,).
     """
-    threshold = max(np.quantile(distances, 1 - REFUSED_OUTSIDE), np.quantile(trained, 1 - REFUSED))
+    threshold = max(
+        np.quantile(oos_distances, 1 - REFUSED_OUTSIDE),
+        np.quantile(train_distances, 1 - REFUSED, method="higher"),
+    )
     return Rejection("distance", float(threshold))
 
 

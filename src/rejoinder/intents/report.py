@@ -29,7 +29,7 @@ from rejoinder.intents.evaluation.accuracy import (
     evaluate,
     to_json,
 )
-from rejoinder.intents.evaluation.few_shot import (
+from rejoinder.intents.evaluation.learning_curves import (
     FewShot,
     count_trainings,
     curve_shots,

@@ -12,16 +12,16 @@ from rejoinder.errors import InputError
 from rejoinder.serving.http.errors import error_answer
 from rejoinder.serving.http.exchange import CURRENT
 from rejoinder.serving.responses import json_answer
-from rejoinder.serving.text_jobs import (
+from rejoinder.serving.wire import requests
+from rejoinder.serving.wire.imitated import document_text
+from rejoinder.serving.worker.batcher import Batcher
+from rejoinder.serving.worker.jobs import Job, Work
+from rejoinder.serving.worker.text_jobs import (
     document_scores,
     document_vectors,
     query_vectors,
     text_intents,
 )
-from rejoinder.serving.wire import requests
-from rejoinder.serving.wire.imitated import document_text
-from rejoinder.serving.worker.batcher import Batcher
-from rejoinder.serving.worker.jobs import Job, Work
 
 PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
 

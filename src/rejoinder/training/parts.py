@@ -26,7 +26,7 @@ from rejoinder.training.data.batches import (
     Portion,
     StepBatch,
 )
-from rejoinder.training.data.histories import ChangedHistories
+from rejoinder.training.data.histories import ChangedHistorySource
 from rejoinder.training.display import Display, Progress
 from rejoinder.training.distillation import Distiller, open_distiller
 from rejoinder.training.distributed import (
@@ -50,10 +50,10 @@ from rejoinder.training.recipe.budgets import Budget, stage_budget
 from rejoinder.training.recipe.losses import LearnedScale, attach_scale
 from rejoinder.training.recipe.settings import Quantization, Recipe
 from rejoinder.training.recipe.stages import Plateau, Stage
+from rejoinder.training.run.card import figure_texts, model_card
 from rejoinder.training.run.checkpoint import LoadedCheckpoint, load_checkpoint, save_checkpoint
 from rejoinder.training.run.folder import RunFolder, check_model
 from rejoinder.training.run.state import RunState
-from rejoinder.training.run.summary import figure_texts, model_card
 
 ExampleOrder: TypeAlias = (
     MixedOrder | LengthBucketedOrder
@@ -203,9 +203,9 @@ def batch_maker(
     if isinstance(order, LengthBucketedOrder):
         assert parts.masking is not None
         return MaskedBatches(store, order, parts.masking, seed, portion, device).make
-    histories = None
+    history_source = None
     if non_default_fields(recipe.history) and store.history is not None:
-        histories = ChangedHistories(recipe.history, store.history.counts, seed)
+        history_source = ChangedHistorySource(recipe.history, store.history.counts, seed)
     teacher = parts.distiller if parts.distiller is not None and parts.distiller.ahead else None
     return PairBatches(
         store=store,
@@ -214,7 +214,7 @@ def batch_maker(
         portion=portion,
         packing=parts.packing,
         negatives=negatives,
-        histories=histories,
+        history_source=history_source,
         teacher=teacher,
         device=device,
     ).make

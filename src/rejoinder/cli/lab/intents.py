@@ -115,7 +115,7 @@ def few_shot(
     from rejoinder.encoders.open import open_all
     from rejoinder.evaluation.report import percent
     from rejoinder.intents import classifier, heads, report
-    from rejoinder.intents.evaluation import few_shot as protocol
+    from rejoinder.intents.evaluation import learning_curves
     from rejoinder.intents.evaluation.accuracy import to_json
     from rejoinder.intents.reading.texts import read_scoped
 
@@ -129,9 +129,12 @@ def few_shot(
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
         learned = classifier.encode_data(encoder, inside, names, advance=advance)
         tested = classifier.encode_data(encoder, others, names, advance=advance)
-    trainings = protocol.count_trainings(chosen, sizes, range(seeds))
+    trainings = learning_curves.count_trainings(chosen, sizes, range(seeds))
     with track("Training", total=trainings, unit="classifiers") as advance:
-        rows = [protocol.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes]
+        rows = [
+            learning_curves.few_shot(chosen, learned, tested, n, range(seeds), advance)
+            for n in sizes
+        ]
     head = ("shots", "accuracy, %", "trainings", "texts", "seconds")
     lines = [
         (r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}")

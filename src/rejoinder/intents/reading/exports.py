@@ -13,6 +13,8 @@ from rejoinder.patterns import search_pattern
 # Objects in which exports have their lists: Rasa's, CLU's, wit.ai's, Watson's and Alexa's.
 _WITHIN = ("rasa_nlu_data", "assets", "data", "workspace", "languageModel")
 _SLOT = search_pattern(r"\{([^{}]{0,80})\}")  # of an Alexa sample: the name of what is said there
+_TEXTS = ("examples", "patterns", "utterances")  # of an intent, in its object
+_TITLES = ("intent", "tag", "name")  # of an intent, in its object
 _NONE = "None"  # the intent of texts out of scope, which every app of LUIS or CLU has
 
 
@@ -20,7 +22,7 @@ _NONE = "None"  # the intent of texts out of scope, which every app of LUIS or C
 class Utterance:
     """A text of an export."""
 
-    text: str
+    text: str | None  # None: the entry is not a text
     intent: str | None
     part: str = "train"  # or test, as CLU has it
     out_of_scope: str = ""  # what the form has for texts out of scope, if this is one
@@ -37,16 +39,24 @@ def read_export(content: dict[str, Any]) -> list[Utterance]:
             rows = filter(_has_text, dicts(part.get("utterances")))
             read += (_utterance(row, maker) for row in rows)
             read += _examples(part)
-    return read if any(utterance.intent is not None for utterance in read) else []
+    has_intents = any(
+        utterance.intent is not None and utterance.text is not None for utterance in read
+    )
+    return read if has_intents else []
 
 
 def notes_on(read: Collection[Utterance]) -> Iterator[str]:
-    """Yield how many texts are read as out of scope, and how many have no intent."""
+    """Yield how many texts are read as out of scope, and how many entries are left out."""
     for form, count in Counter(
         utterance.out_of_scope for utterance in read if utterance.out_of_scope
     ).items():
         yield f"{form} read as out of scope, {count:,} texts"
-    if count := sum(utterance.intent is None and not utterance.out_of_scope for utterance in read):
+    if count := sum(utterance.text is None for utterance in read):
+        yield f"entries of intents that are not texts are left out, {count:,} in all"
+    if count := sum(
+        utterance.text is not None and utterance.intent is None and not utterance.out_of_scope
+        for utterance in read
+    ):
         yield f"texts without an intent are left out, {count:,} texts"
 
 
@@ -75,18 +85,30 @@ def _examples(part: dict[str, Any]) -> Iterator[Utterance]:
     for row in filter(_has_text, dicts(part.get("common_examples"))):
         yield Utterance(row["text"], _name(row.get("intent")))
     for intent in dicts(part.get("intents")):
-        for row in filter(_has_text, dicts(intent.get("examples"))):
-            yield Utterance(row["text"], _name(intent.get("intent")))
-        for sample in _texts(intent.get("samples")):
-            yield Utterance(_SLOT.sub(r"\1", sample), _name(intent.get("name")))
-        for pattern in _texts(intent.get("patterns")):
-            yield Utterance(pattern, _name(intent.get("tag")))
+        yield from _intent_texts(intent)
     for row in filter(_has_text, dicts(part.get("counterexamples"))):
         yield Utterance(row["text"], None, out_of_scope="Watson's counterexamples are")
 
 
-def _texts(value: Any) -> list[str]:
-    return list(texts_of(value if isinstance(value, list) else [value]))
+def _intent_texts(intent: dict[str, Any]) -> Iterator[Utterance]:
+    """Yield the texts of an intent's object, which are strings or have a field `text`."""
+    title = next((intent[key] for key in _TITLES if isinstance(intent.get(key), str)), None)
+    for sample in texts_of(_listed(intent.get("samples"))):
+        yield Utterance(_SLOT.sub(r"\1", sample), title)
+    entries = [entry for key in _TEXTS for entry in _listed(intent.get(key))]
+    entries += intent["text"] if isinstance(intent.get("text"), list) else []
+    for entry in entries:
+        text = entry.get("text") if isinstance(entry, dict) else entry
+        if not isinstance(text, str):
+            yield Utterance(None, title)
+        elif text.strip():
+            yield Utterance(text, title)
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _has_text(row: dict[str, Any]) -> bool:

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.columns import INTENT, MESSAGE, QUESTIONS, find_column
 from rejoinder.corpora.forms.csv_pairs import csv_rows
-from rejoinder.corpora.lines import Reading, open_lines
+from rejoinder.corpora.forms.delimited import open_delimited
+from rejoinder.corpora.forms.source import look
+from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.errors import InputError
 from rejoinder.json_parsing import parse_json
 
@@ -19,12 +22,14 @@ TEXT_FIELDS = tuple(dict.fromkeys((*_TEXT, *MESSAGE, *QUESTIONS)))
 LABEL_FIELDS = tuple(dict.fromkeys((*_LABEL, *INTENT)))
 _SEVERAL_LABELS = ("labels", "intents")  # of a text that may have several, before the others
 
+TAB_SEPARATED = (".tsv", ".tab")
+
 # Where a text was read, for errors; the text; its labels.
 Row: TypeAlias = tuple[str, str, tuple[str, ...]]
 
 
 def read_csv(path: Path, notes: list[str], *, multi_label: bool = False) -> Iterator[Row]:
-    """Yield the texts and labels of a CSV file, by its header if it has one.
+    """Yield the texts and labels of a CSV or TSV file, by its header if it has one.
 
     If texts may have several labels (`multi_label`), a column `labels` goes before `label`. A first
     row that may be a header with other names becomes one of the `notes`.
@@ -35,8 +40,7 @@ def read_csv(path: Path, notes: list[str], *, multi_label: bool = False) -> Iter
     first: list[str] = []
     has_header = False
     is_repeated = False  # another row has the first one's label
-    for number, row in csv_rows(path, Reading()):
-        where = f"{path}:{number}"
+    for where, row in _cells(path, notes):
         if not width:
             first = row
             width = len(row)
@@ -66,6 +70,18 @@ def read_csv(path: Path, notes: list[str], *, multi_label: bool = False) -> Iter
             f" {first[label][:40]!r}, which no other row has; if it is a header, name the columns"
             " text and label"
         )
+
+
+def _cells(path: Path, notes: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows of a table, each with its place; the file's name decides about tabs."""
+    reading = Reading()
+    if strip_compression(path).suffix.lower() in TAB_SEPARATED:
+        choice = Choice(delimiter="\t", header=False, is_settable=False)
+        table = open_delimited(look(path), choice, frozenset(), reading)
+        yield from ((where, list(row.values())) for where, row in table.rows)
+    else:
+        yield from ((f"{path}:{number}", row) for number, row in csv_rows(path, reading))
+    notes.extend(reading.notes)
 
 
 def _label_fields(multi_label: bool) -> tuple[str, ...]:

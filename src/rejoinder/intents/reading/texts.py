@@ -1,11 +1,11 @@
 """Texts with their intents, read from common file formats.
 
-- `.csv`, `.tsv`: two columns, text and label; a first row with their names is a header
-- `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
+- `.csv`, `.tsv`, `.tab`: two columns, text and label; a first row with their names is a header
+- `.jsonl`, `.ndjson`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
 - `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins
   the part `val`; or one object of intents, each a list of texts; or the texts of LUIS, CLU, wit.ai,
   Watson Assistant, Alexa, Rasa's JSON or intents.json
-- `.yml`, `.md`: Rasa's NLU data
+- `.yml`, `.yaml`, `.md`: Rasa's NLU data
 - a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each
   part
 
@@ -30,15 +30,20 @@ from rejoinder.intents.reading.json_objects import (
     object_has_part,
     object_rows,
 )
-from rejoinder.intents.reading.tables import Row, read_csv, read_jsonl
+from rejoinder.intents.reading.tables import TAB_SEPARATED, Row, read_csv, read_jsonl
 from rejoinder.intents.sampling import draw
+from rejoinder.patterns import match_pattern
 from rejoinder.progress import counted
 
 TEXTS_FILE = "seq.in"
 LABELS_FILE = "label"
 
-_DELIMITED = (".csv", ".tsv", ".tab")
+_DELIMITED = (".csv", *TAB_SEPARATED)
+_LINES = (".jsonl", ".ndjson")
 _RASA = (".yml", ".yaml", ".md")
+_INTENT_OF_RASA = match_pattern(r"\s{0,99}(?:-\s{0,9}|## {0,9})intent:.*")
+_FILES = (*_DELIMITED, *_LINES, ".json", *_RASA)
+_ENDINGS = ", ".join(_FILES)
 
 
 def read_training(
@@ -101,7 +106,7 @@ def read_intents(
     path = Path(path)
     if not path.exists():
         raise InputError(
-            f"{path} does not exist; name a CSV or JSONL file of texts and labels, or a folder"
+            f"{path} does not exist; name a file of texts and labels ({_ENDINGS}), or a folder"
         )
     texts = []
     labels = []
@@ -171,11 +176,11 @@ def _read(path: Path, part: str | None, reading: IntentReading) -> Iterator[Row]
         return _rasa_rows(path)
     if kind in _DELIMITED:
         return read_csv(path, reading.notes, multi_label=reading.multi_label)
-    if kind in (".jsonl", ".ndjson"):
+    if kind in _LINES:
         return read_jsonl(path, multi_label=reading.multi_label)
     raise InputError(
-        f"{path}: intents are read from .csv, .tsv, .jsonl, .json, .yml (each may end in .zst,"
-        f" .gz, .bz2 or .xz too), or a folder with {TEXTS_FILE} and {LABELS_FILE}"
+        f"{path}: intents are read from {_ENDINGS} (each may end in {', '.join(COMPRESSIONS)} too),"
+        f" or a folder with {TEXTS_FILE} and {LABELS_FILE}"
     )
 
 
@@ -183,10 +188,19 @@ def _find_part(folder: Path, part: str) -> Path | None:
     places = (
         folder / f"{name}{ending}{compression}"
         for name in PARTS[part]
-        for ending in ("", *_DELIMITED, ".jsonl", ".ndjson", ".json", *_RASA)
+        for ending in ("", *_FILES)
         for compression in (("", *COMPRESSIONS) if ending else ("",))
     )
-    return next((candidate for candidate in places if candidate.exists()), None)
+    return next(filter(_may_be_part, places), None)
+
+
+def _may_be_part(path: Path) -> bool:
+    """Return whether a file or folder may be a part; of YAML and Markdown only Rasa's intents."""
+    if strip_compression(path).suffix.lower() not in _RASA:
+        return path.exists()
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    return any(_INTENT_OF_RASA.fullmatch(line) for _, line in open_lines(path))
 
 
 def _is_blank(path: Path, part: str) -> bool:
@@ -200,8 +214,8 @@ def _part_rows(folder: Path, part: str, reading: IntentReading) -> Iterator[Row]
     if (source := _find_part(folder, part)) is None:
         children = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(
-            f"{folder} has no part {part} ({part}.csv,"
-            f" {part}.jsonl or a folder {part}); it holds {children}"
+            f"{folder} has no part {part} (a folder {part}, or {part} with one of {_ENDINGS});"
+            f" it holds {children}"
         )
     if source.is_dir() and not (source / TEXTS_FILE).is_file():
         raise InputError(
@@ -225,7 +239,10 @@ def _rasa_rows(path: Path) -> Iterator[Row]:
     """Yield the texts and labels of Rasa's NLU data."""
     intents = examples_of_intents(inspect(path, Choice(is_settable=False)))
     if not intents:
-        raise InputError(f"{path} holds no examples of intents; Rasa's NLU data are read")
+        raise InputError(
+            f"{path} has no examples of intents; name a file of Rasa's NLU data (nlu.yml with"
+            ' "- intent:", or Markdown with "## intent:"), or a table of text and label'
+        )
     for intent, texts in intents.items():
         for number, text in enumerate(texts):
             yield f"{path}, {intent}, example {number}", text, (intent,)

@@ -77,7 +77,8 @@ class Answers:
     """An open index and the models beside it.
 
     A kind of job is a method, or a function of `text_jobs` or `edits`, that takes the items of
-    several requests and returns the result of each. One thread searches, and calls `refresh`
+    several requests and returns the result of each; jobs that need only the encoder, ranker or
+    classifier are functions. One thread searches, and calls `refresh`
     before; others may change the index, tell what there is and report on its use meanwhile.
     """
 
@@ -264,7 +265,7 @@ class Answers:
 
     def condition(self, requests: list[None]) -> list[Condition]:
         """Return whether the indexes can be opened from where they are kept, by any model."""
-        condition = self._condition.latest()
+        condition = self._condition.current()
         if self.second is not None and condition.trouble is None:
             [second] = self.second.condition([None])
             condition = second._replace(searches=second.searches and condition.searches)

@@ -1,4 +1,4 @@
-"""The condition of an index: whether it can be opened, and its log be written."""
+"""Watching the condition of an open index and its log."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 class Condition(NamedTuple):
     """The condition of an index: whether it can be opened, and its log be written."""
 
-    trouble: str | None = None  # why not
+    trouble: str | None = None  # None: both can be done
     searches: bool = False  # whether all requests that only search are answered nevertheless
 
 
 class ConditionWatch:
-    """Looks at the condition of an open index, at most once in `RETRY` seconds."""
+    """Watch of the condition of an open index."""
 
     def __init__(self, index: Index, log: FeedbackLog, stamps: Stamps) -> None:
         self._index = index
         self._log = log
         self._stamps = stamps
-        self._latest = Condition()
+        self._found = Condition()
         self._until = 0.0  # when it is looked at again
 
-    def latest(self) -> Condition:
-        """Return the condition as it was found the last time."""
+    def current(self) -> Condition:
+        """Return the condition; look again if it was found more than `RETRY` seconds ago."""
         if time.monotonic() > self._until:
-            self._latest = self._find()
+            self._found = self._find()
             self._until = time.monotonic() + RETRY
-        return self._latest
+        return self._found
 
     def _find(self) -> Condition:
-        """Look whether the index can be opened and its log be written.
+        """Find the condition now.
 
         A server may well have an index that it may only read. While a database does not answer, an
         exact search goes on in memory.

@@ -28,7 +28,7 @@ from rejoinder.networks.packing import (
 )
 from rejoinder.networks.pair_batches import AnchoredBatch, SidesBatch, VectorBatch
 from rejoinder.text.dialogue import join_response
-from rejoinder.training.data.histories import HistoryOwners
+from rejoinder.training.data.histories import HistorySource
 from rejoinder.training.data.tokens import TokenRows, TokenStore
 from rejoinder.training.recipe.losses import ALL_PRESENT, ContextMask
 
@@ -207,7 +207,7 @@ def make_step(
     portion: Portion,
     negatives: ExtraNegatives | None = None,
     packing: Packing = "together",
-    histories: HistoryOwners | None = None,
+    history_source: HistorySource | None = None,
 ) -> StepBatch:
     """Return one process's part of the batch of the given examples.
 
@@ -226,7 +226,7 @@ def make_step(
     pieces = [
         slice(start, min(start + size, first + own)) for start in range(first, first + own, size)
     ]
-    earlier = rows if histories is None else histories(rows)
+    earlier = rows if history_source is None else history_source(rows)
     parts = tuple(
         make_batch(
             store,
@@ -279,7 +279,7 @@ class PairBatches:
     portion: Portion
     packing: Packing
     negatives: ExtraNegatives | None
-    histories: HistoryOwners | None
+    history_source: HistorySource | None
     teacher: Callable[[StepBatch], Any] | None  # what looks up the teacher's output ahead
     device: torch.device
 
@@ -292,7 +292,7 @@ class PairBatches:
             self.portion,
             negatives=self.negatives,
             packing=self.packing,
-            histories=self.histories,
+            history_source=self.history_source,
         )
         if self.teacher is not None:
             batch = replace(batch, teacher_output=self.teacher(batch))

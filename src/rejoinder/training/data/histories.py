@@ -11,13 +11,13 @@ from rejoinder.arrays import Ids
 from rejoinder.training.data.tokens import TokenRows
 from rejoinder.training.recipe.settings import History
 
-HistoryOwners: TypeAlias = Callable[[TokenRows], TokenRows]
+HistorySource: TypeAlias = Callable[[TokenRows], TokenRows]
 """n examples -> whose history each of them gets, -1: none (n,)."""
 HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
 
-class ChangedHistories:
-    """Changes histories as a recipe's [history] says.
+class ChangedHistorySource:
+    """Source of histories that are changed as a recipe's [history] says.
 
     The seed and the batch's examples alone decide.
     """
