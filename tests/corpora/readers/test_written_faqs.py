@@ -100,6 +100,14 @@ OF_CATEGORIES = {
 }  # fmt: skip
 
 
+def test_a_question_within_an_answer_stays_where_blank_lines_part_the_entries(tmp_path):
+    text = "How do I reset it?\nHold it.\nDoes it blink?\nLet go.\n\nHow do I clean it?\nWith water.\n"
+    assert pairs(read(tmp_path / "a.txt", text)) == [
+        (["How do I reset it?"], "Hold it.\nDoes it blink?\nLet go."),
+        (["How do I clean it?"], "With water."),
+    ]
+
+
 @pytest.mark.parametrize("text", OF_CATEGORIES)
 def test_titles_are_categories_whatever_the_answer_above_ends_with(tmp_path, text):
     assert sorted_pairs(read(tmp_path / "a.txt", text)) == OF_CATEGORIES[text]

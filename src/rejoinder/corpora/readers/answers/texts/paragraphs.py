@@ -25,24 +25,37 @@ def paragraphs_of(lines: Iterable[str]) -> list[list[str]]:
     return paragraphs if paragraphs[-1] else paragraphs[:-1]
 
 
-def turns_of(paragraphs: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return paragraphs, of which those with several questions and answers are one for each."""
-    return [turn for lines in paragraphs for turn in _turns_of_paragraph(lines)]
+def turns_of(paragraphs: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return paragraphs, of which those with several questions and answers are one for each.
+
+    Where blank lines part most questions, one within a paragraph is of its answer, unless a
+    customer asks it.
+    """
+    asking = [lines for lines in paragraphs if len(lines) > 1 and opening_question(lines[0])]
+    by_turns = sum(len(_turns_of_paragraph(lines, may_alternate=True)) > 1 for lines in asking)
+    may_alternate = 2 * by_turns > len(asking)
+    return [
+        turn
+        for lines in paragraphs
+        for turn in _turns_of_paragraph(lines, may_alternate=may_alternate)
+    ]
 
 
-def _turns_of_paragraph(lines: Sequence[str]) -> list[list[str]]:
+def _turns_of_paragraph(lines: Sequence[str], *, may_alternate: bool) -> list[list[str]]:
     """Return the turns of a paragraph that begins with a question, or with a title above one.
 
-    A question begins a turn where questions and single lines alternate, or if a customer asks it.
+    A question begins a turn if a customer asks it, or where questions and single lines alternate
+    and `may_alternate` says that they may.
     """
     if len(lines) > 1 and category_of(lines[:1]) and is_lone_question(lines[1]):
-        return [list(lines[:1]), *_turns_of_paragraph(lines[1:])]
+        rest = _turns_of_paragraph(lines[1:], may_alternate=may_alternate)
+        return [list(lines[:1]), *rest]
     if not opening_question(lines[0]):
         return [list(lines)]
     asked = [True, *map(is_lone_question, lines[1:])]
     answers = sum(not is_asked for is_asked in asked)
     starts = [place for place in range(1, len(lines)) if asked[place] and not asked[place - 1]]
-    alternates = answers == len(starts) + 1 and not asked[-1]
+    alternates = may_alternate and answers == len(starts) + 1 and not asked[-1]
     if asked[-1] and starts:  # nothing answers it
         starts.pop()
     starts = [
