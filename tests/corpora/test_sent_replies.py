@@ -97,3 +97,13 @@ def test_of_two_such_replies_the_one_that_was_sent_is_found(reply, message):
 def test_braces_in_a_message_are_words():
     matcher = ReplyMatcher([(0, Candidate("Hi {name}, write {name} into the field of the order form."))])
     assert matcher.find("Hi {name}, write {name} into the field of the order fomr.") == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [("2", "Order 2"), ("Goodbye", "Goodbye Canada"), ("returns", "free returns"), ("Yes.", "ok yes"), ("Of course!", "Of course not, Ann")],
+)
+def test_a_reply_of_one_or_two_words_is_known_alone(reply, message):
+    matcher = ReplyMatcher([(0, Candidate(reply))])
+    assert matcher.find(message) is None
+    assert matcher.find(reply.upper()) == 0

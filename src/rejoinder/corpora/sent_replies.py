@@ -2,7 +2,7 @@
 
 An agent's message is a reply of the index if the words are the same (`text_key`), if it is the
 reply with its placeholders filled in, or if it is a near-copy: a typo, a word more or less, a
-greeting, a name and pleasantries around it. With another number, weekday or month, with a denial
+greeting, a name and pleasantries around it; of one or two words the same alone. With another number, weekday or month, with a denial
 or an opposite in it, it is another reply. Learning, calibration and evaluation all recognise
 replies so.
 """
@@ -30,6 +30,7 @@ _REMEMBERED = 10_000  # messages whose reply was looked for
 _MAX_COMPARED = 5  # replies that a message is compared with, word by word
 _LEAST_ALIKE = 0.8  # of the likeness
 _ADDED_COST = 0.2  # of as many added words as a reply has
+_FEWEST_WORDS = 3  # of a reply that something may stand around: "Order 2" is no "2"
 _MOST_FILLED = 6  # words that stand for a placeholder
 
 
@@ -93,6 +94,8 @@ class ReplyMatcher:
         something else has none.
         """
         _, own, placeholders, text = self._texts[row]
+        if len(own) < _FEWEST_WORDS and not placeholders:
+            return 0.0
         # With more words than that, none is alike.
         most = 2 * len(own) + placeholders * _MOST_FILLED
         alignment = align(own, words) if len(words) <= most else None
