@@ -2,9 +2,9 @@
 
 An agent's message is a reply of the index if the words are the same (`text_key`), if it is the
 reply with its placeholders filled in, or if it is a near-copy: a typo, a word more or less, a
-greeting, a name and pleasantries around it; of one or two words the same alone. With another number, weekday or month, with a denial
-or an opposite in it, it is another reply. Learning, calibration and evaluation all recognise
-replies so.
+greeting, a name and pleasantries around it. A reply of one or two words stands alone. With another
+number, weekday or month, with a denial or an opposite in it, it is another reply. Learning,
+calibration and evaluation all recognise replies so.
 """
 
 from __future__ import annotations
