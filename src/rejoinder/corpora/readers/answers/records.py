@@ -98,7 +98,8 @@ def gathered(
             for name, value in candidate.payload.items()
             if name != "id" and value not in (None, "") and value != first.payload.get(name)
         )
-        if candidate.title not in ("", first.title, *itertools.chain(*candidate.examples)):
+        told = ("", first.title, *candidate.payload.values(), *itertools.chain(*candidate.examples))
+        if candidate.title not in told:
             lost["title"] = None
     if lost:
         reading.notes.append(
