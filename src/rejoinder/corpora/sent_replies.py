@@ -10,12 +10,14 @@ calibration and evaluation all recognise replies so.
 from __future__ import annotations
 
 import functools
-import heapq
 import math
 import sys
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from rejoinder.corpora.keys import text_key, words_of
 from rejoinder.corpora.schema import Candidate, Example
@@ -41,7 +43,7 @@ class ReplyMatcher:
         self._exact: dict[str, int] = {}
         # position, words, number of placeholders, text
         self._texts: list[tuple[int, list[str], int, str]] = []
-        postings: defaultdict[str, list[int]] = defaultdict(list)
+        postings: defaultdict[str, array[int]] = defaultdict(lambda: array("I"))
         for position, reply in replies:
             self._exact.setdefault(text_key(reply.text), position)
             bare, count = PLACEHOLDER.subn(" ", reply.text)
@@ -60,22 +62,8 @@ class ReplyMatcher:
     def _find(self, message: str) -> int | None:
         """Compare a message with the replies that share its rarest words."""
         words = _words(message)
-        known = sorted(
-            set(words) & self._postings.keys(), key=lambda word: len(self._postings[word])
-        )
-        scores: defaultdict[int, float] = defaultdict(float)
-        visited = 0
-        for word in known[:_MAX_QUERY_WORDS]:
-            rows = self._postings[word]
-            visited += len(rows)
-            if visited > _MOST_ROWS:
-                break
-            weight = math.log(1 + len(self._texts) / len(rows))
-            for row in rows:
-                scores[row] += weight
-        likely = heapq.nlargest(_MAX_COMPARED, scores, key=scores.__getitem__)
         rated = sorted(
-            ((self._likeness(words, row, message), row) for row in likely),
+            ((self._likeness(words, row, message), row) for row in self._likely(words)),
             reverse=True,
         )
         if (
@@ -85,6 +73,26 @@ class ReplyMatcher:
         ):
             return None
         return self._texts[rated[0][1]][0]
+
+    def _likely(self, words: Sequence[str]) -> list[int]:
+        """Return the rows of the replies that share the rarest words, best first."""
+        known = sorted(
+            set(words) & self._postings.keys(), key=lambda word: (len(self._postings[word]), word)
+        )
+        scores = np.zeros(len(self._texts))
+        visited = 0
+        for word in known[:_MAX_QUERY_WORDS]:
+            rows = np.frombuffer(self._postings[word], dtype=np.uintc)
+            visited += len(rows)
+            if visited > _MOST_ROWS:
+                break
+            scores[rows] += math.log(1 + len(self._texts) / len(rows))
+        found = np.flatnonzero(scores)
+        if len(found) > _MAX_COMPARED:
+            least = np.partition(scores[found], -_MAX_COMPARED)[-_MAX_COMPARED]
+            found = found[scores[found] >= least]
+        best: list[int] = found[np.argsort(-scores[found], kind="stable")].tolist()
+        return best[:_MAX_COMPARED]
 
     def _likeness(self, words: Sequence[str], row: int, message: str) -> float:
         """Return the share of a reply's letters that a message has, less a cost of added words.

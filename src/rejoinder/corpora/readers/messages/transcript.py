@@ -184,7 +184,8 @@ def _marked(lines: Sequence[str]) -> Iterator[tuple[str | None, list[str]]]:
     for line in lines:
         if _BETWEEN.fullmatch(line):
             yield mark, own
-            mark, own = line, []
+            mark = line
+            own = []
         else:
             own.append(line)
     yield mark, own
