@@ -292,7 +292,7 @@ FILES = [
     File("faq.txt", f"Our FAQ\n\nQ: Where is my parcel?\nQ: Parcel?\nA: {PARCEL}\n\nQ2: When are you open?\nA2: {HOURS}\n",
          "faq-text", WRITTEN, 'FAQ as text: "Q:" and "A:"'),
     File("faq.md", f"# FAQ\n\n**Q: Where is my parcel?**\n**Question:** Parcel?\n\n**A:** {PARCEL}\n\n"
-         f"**Q:** When are you\nopen?\n\n**Answer**: {HOURS}\n", "faq-page", WRITTEN, dropped={LINES_ABOVE: 1}),
+         f"**Q:** When are you\nopen?\n\n**Answer**: {HOURS}\n", "faq-page", WRITTEN),
     File("faq.txt", f"FAQ\n\nOpening\n\n1. When are you open?\n{HOURS}\n\nCall us.\n\nParcels\n\n"
          f"2) Parcel?\n{PARCEL}\n{HOURS}\n", "faq-text",
          [Candidate(f"{HOURS}\n\nCall us.", {"category": "Opening"}, "When are you open?", questions("When are you open?")),

@@ -95,6 +95,8 @@ OF_CATEGORIES = {
     "Q: How do I pay?\nA: Now\n\nBest Wishes\n\nQ: How long?\nA: Soon\n\nBest Wishes\n\nQ: Where?\nA: Here\n\nBest Wishes\n": [
         ("", ["How do I pay?"], "Now\n\nBest Wishes"), ("", ["How long?"], "Soon\n\nBest Wishes"),
         ("", ["Where?"], "Here\n\nBest Wishes")],
+    "Delivery\nQ: Where?\nA: In the mail.\n\nPayment\nQ: How?\nA: By card.\n": [
+        ("Delivery", ["Where?"], "In the mail."), ("Payment", ["How?"], "By card.")],
     "How do I pay?\n\nCash\n\nHow long?\n\nA day\n\nCan I call?\n\nYes\n": [
         ("", ["How do I pay?"], "Cash"), ("", ["How long?"], "A day"), ("", ["Can I call?"], "Yes")],
 }  # fmt: skip

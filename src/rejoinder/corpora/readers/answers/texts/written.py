@@ -55,6 +55,8 @@ def faq_of_lines(
     paragraphs = paragraphs_of(lines)
     if pair is None:
         paragraphs = _merge_questions(turns_of(paragraphs))
+    else:
+        paragraphs = [part for paragraph in paragraphs for part in _without_title(paragraph, pair)]
     entries = list(_entries(paragraphs, pair, reading))
     categories = {entry.category for entry in entries}
     unclear = 0
@@ -75,6 +77,12 @@ def faq_of_lines(
             f"{source}: lines of answers that ask, too: {unclear:,}; put a blank line above each "
             "that is a question of its own"
         )
+
+
+def _without_title(lines: list[str], pair: MarkPair) -> list[list[str]]:
+    """Return a paragraph, parted behind a title right above a marked question."""
+    is_titled = len(lines) > 1 and category_of(lines[:1]) and _begins(lines[1:], pair)
+    return [lines[:1], lines[1:]] if is_titled else [lines]
 
 
 def _merge_questions(paragraphs: Sequence[Sequence[str]]) -> list[list[str]]:
