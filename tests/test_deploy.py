@@ -62,6 +62,7 @@ def test_metrics_are_measured():
     metrics.observe_request("/v1/replies", "POST", 200, 0.01)
     metrics.observe_batch(1, 0.01, 0)
     metrics.observe_failure("sharing answers")
+    metrics.observe_notes(["unread"])
     text = metrics.text("index", "model", 1).decode()
     families = parser.text_string_to_metric_families(text)
     there = {sample.name: set(sample.labels) for family in families for sample in family.samples}
