@@ -7,6 +7,7 @@ sections with their headings, tables and questions. Markdown becomes HTML by mar
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -123,13 +124,15 @@ def _details(tree: Any, _: Reading) -> Iterator[Candidate]:
 
 
 def _definitions(tree: Any, _: Reading) -> Iterator[Candidate]:
-    for term in tree.xpath("//dl/dt"):
-        answers = []
-        for follower in term.itersiblings():
-            if follower.tag != "dd":
-                break
-            answers.append(text_of_element(follower))
-        yield reply_to(text_of_element(term), "\n".join(filter(None, answers)))
+    terms: list[str] = []  # that the next descriptions answer
+    for term in tree.xpath("//dl//dt"):
+        above = term.getprevious()
+        terms = terms if above is not None and above.tag == "dt" else []
+        terms.append(text_of_element(term))
+        followers = list(itertools.takewhile(lambda node: node.tag == "dd", term.itersiblings()))
+        if followers:
+            answer = "\n".join(filter(None, map(text_of_element, followers)))
+            yield from (reply_to(question, answer) for question in terms)
 
 
 _WAYS: dict[str, Callable[[Any, Reading], Iterator[Candidate]]] = {

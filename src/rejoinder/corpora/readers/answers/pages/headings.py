@@ -1,4 +1,4 @@
-"""Pages that are read by their headings: h1 to h6, and questions in bold type.
+"""Pages that are read by their headings: h1 to h6, openers of accordions, questions in bold type.
 
 A heading is the title of what follows it, and a question where it ends with a question mark;
 headings with nothing below them are the category of the next. Tables of questions and answers, and
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.answers.pages.accordions import tidy_buttons
 from rejoinder.corpora.readers.answers.pages.tables import PageTables
 from rejoinder.corpora.readers.answers.records import reply_to
 from rejoinder.corpora.readers.answers.texts.faq_signs import FAQ_WORDS, is_faq, is_marked
@@ -26,7 +27,6 @@ _BLANK = "\ue002"  # the line between two paragraphs, in the text of a page
 _HEADING = search_pattern(f"{_MARK}([1-7])([^{_MARK}]*){_MARK}")
 _BESIDES = "//nav | //header | //footer | //aside | //form | //script | //style"
 _ALL_HEADINGS = " | ".join(f"//{name}" for name in ("h1", "h2", "h3", "h4", "h5", "h6"))
-_OPENERS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"))  # of accordions
 _LEAST_TURNS = 2  # of a question and its answer in the text below a heading
 
 
@@ -54,10 +54,11 @@ class SectionReader:
 
     def replies(self, tree: Any) -> Iterator[Candidate]:
         """Yield the replies of each section: of its tables, its questions, or its whole text."""
-        for besides in [*tree.xpath(_BESIDES), *_loose_buttons(tree)]:
+        for besides in tree.xpath(_BESIDES):
             besides.drop_tree()
+        openers = tidy_buttons(tree)
         tables = PageTables(tree, self._reading)
-        above, *sections = _sections(tree)
+        above, *sections = _sections(tree, openers)
         title = _title_of_page(sections, tree)
         yield from self._of_section(above, tables, "", is_left_out=True)
         categories: dict[str, str] = {}
@@ -107,13 +108,13 @@ class SectionReader:
             yield reply_to(section.heading, text, category)
 
 
-def _sections(tree: Any) -> list[_Section]:
-    """Return the text above all headings, and the sections of a page."""
+def _sections(tree: Any, openers: Sequence[Any]) -> list[_Section]:
+    """Return the text above all headings, and the sections of a page; openers are headings, too."""
     headings = tree.xpath(_ALL_HEADINGS)
-    is_asked = any(asks(plain_text_of(heading)) for heading in headings)
+    is_asked = any(asks(plain_text_of(heading)) for heading in [*headings, *openers])
     for heading in headings:
         _mark(heading, heading.tag[1])
-    for lead in _bold_questions(tree, alone=is_asked):
+    for lead in [*openers, *_bold_questions(tree, alone=is_asked)]:
         _mark(lead, "7")
     for paragraph in tree.xpath("//p"):
         blank = paragraph.makeelement("p")
@@ -152,16 +153,6 @@ def _title_of_page(sections: Sequence[_Section], tree: Any) -> _Section | None:
     is_asked = any(asks(section.heading) for section in sections)
     is_title = is_named or is_asked or FAQ_WORDS.search(title.casefold()) is not None
     return outer[0] if is_title else None
-
-
-def _loose_buttons(tree: Any) -> list[Any]:
-    """Return the buttons of a page but for those that are all of a heading: of accordions."""
-    loose = []
-    for button in tree.xpath("//button"):
-        outer = next((node for node in button.iterancestors() if node.tag in _OPENERS), None)
-        if outer is None or plain_text_of(outer) != plain_text_of(button):
-            loose.append(button)
-    return loose
 
 
 def _bold_questions(tree: Any, *, alone: bool) -> list[Any]:
