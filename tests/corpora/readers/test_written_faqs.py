@@ -40,6 +40,8 @@ CANNED = [
     "What error message appears?\n\nPlease restart it.\n\nIs the device plugged in?\n\nWe have escalated it.\n\n"
     "When did it last work?\n\nThank you for your patience.\n",
     "Dzień dobry, w czym mogę pomóc?\n\nChwileczkę.\n\nCzy to wszystko?\n\nDziękuję.\n\nJaki jest numer?\n\nSprawdzam.\n",
+    "Wie kann ich Ihnen helfen?\nGuten Tag.\n\nWie lautet Ihre Bestellnummer?\nDanke.\n\nKönnen Sie mir ein Foto schicken?\nMoment.\n",
+    "Pouvez-vous me donner votre numéro ?\nMerci.\n\nAvez-vous essayé ?\nBien.\n\nPuis-je vous aider ?\nBonjour.\n",
     "What size do you wear?\nWe will send the right one.\n\nReady to try it out?\nStart for free.\n",
     "Q4: we are closed from 24 to 31 December.\nA. Our address is 1 Mill Lane.\nBye.\n",
     "Q. Public has left us.\nA. Smith will call you.\nQ. Anything?\n",
@@ -85,6 +87,19 @@ WRITTEN = {
 @pytest.mark.parametrize("text", WRITTEN)
 def test_marks_of_languages_and_what_stands_between_entries(tmp_path, text):
     assert pairs(read(tmp_path / "a.txt", text)) == WRITTEN[text]
+
+
+ASKED_POLITELY = [
+    "Häufige Fragen\n\nWie erreiche ich Ihren Kundendienst?\nPer Mail.\n\nWas kostet Ihre Expresslieferung?\nZehn Euro.\n\n"
+    "Kann ich bei Ihnen auf Rechnung zahlen?\nJa.\n",
+    "Wie kann ich bezahlen?\nMit Karte.\n\nWo finde ich meine Rechnung?\nIm Konto.\n\nLiefern Sie nach Wien?\nJa.\n",
+    "Comment puis-je payer ?\nPar carte.\n\nLivrez-vous en Suisse ?\nOui.\n\nOù est mon colis ?\nEn route.\n",
+]
+
+
+@pytest.mark.parametrize("text", ASKED_POLITELY)
+def test_customers_address_a_shop(tmp_path, text):
+    assert [len(reply.examples) for reply in read(tmp_path / "a.txt", text)] == [1, 1, 1]
 
 
 OF_CATEGORIES = {

@@ -13,11 +13,21 @@ _OF_AGENTS = search_pattern(
     r"|(?:could|can|would|will) you (?:please )?(?:tell|send|give|confirm|provide|describe|share"
     r"|check|let|try|hold|wait)|may i (?:have|ask|know)|your (?:order|account|e-?mail|phone|name"
     r"|address|number|date|card|invoice|customer|reference|booking)"
-    r"|ihnen|ihre[nmrs]?|für sie|vous aider|votre|vos|usted|ayudar\w*|aiutar\w*|ajudar\w*)\b"
+    r"|ihnen (?:noch |sonst |weiter)?(?:helfen|weiterhelfen|behilflich|sagen)|für sie tun"
+    r"|(?:haben|können|könnten|würden|sind|möchten) sie"
+    r" (?:mir|uns|schon|bereits|noch|das|den|die|es)"
+    r"|ihre?[nmrs]? (?:bestell|kundennummer|rechnung|auftrag|konto|telefon|handy|e-?mail|adress"
+    r"|anschrift|name|postleit|geburts|vertrags|passwor|browser|gerät)\w*"
+    r"|vous aider|pouvez-vous (?:me|nous)|avez-vous (?:déjà|essayé)"
+    r"|(?:votre|vos) (?:num[ée]ro|commande|nom|adresse|e-?mail|compte|t[ée]l[ée]phone|facture)s?"
+    r"|usted|ayudar\w*|aiutar\w*|ajudar\w*)\b"
 )
 _OF_CUSTOMERS = search_pattern(
     r"(?i)\b(?:i|my|me|we|our|us)\b|^(?:do|are|can|will) you\b"
     r"|^(?:what|where|when|how) (?:are|do) you|^(?:is|are) there\b|^how (?:long|much|many|often)\b"
+    r"|\b(?:ich|mein\w{0,2}|mir|mich|je|mon|mes|puedo|mis?|posso|minha|meu|mi[ao]|ik|mijn)\b|\bj['\u2019]"
+    r"|^(?:liefern|versenden|verschicken|akzeptieren|nehmen|bieten|verkaufen) sie\b|^gibt es\b"
+    r"|^(?:livrez|acceptez|proposez|vendez|expédiez)-vous\b|^y a-t-il\b|^was kostet\b|^wie lange\b"
 )
 
 
