@@ -51,9 +51,9 @@ ELSEWHERE = re.compile(r"--ray|--store|postgresql:|/shared/|dumps/|10001")  # ot
 TRAINED = re.compile(r"(runs|demo)/\S*model(#r)?|runs/tuned|my-model|hybrid:my-model")
 FETCHED = re.compile(r"(sim:|map:)?(minilm|use)|map:.*")
 BEFORE = {
-    "Antwort": (
+    "Textbaustein": (
         "faq.csv",
-        "Antwort,Frage,Thema\nBy card.,How do I pay?,Payment\nAt nine.,When do you open?,Hours\n",
+        "Textbaustein,Kundenfrage,Thema\nBy card.,How do I pay?,Payment\nAt nine.,When do you open?,Hours\n",
     ),
     "delimiter=semicolon": ("faq.csv", "1;By card.\n2;At nine.\n"),
     "conversation=Fall": (

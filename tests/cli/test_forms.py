@@ -9,7 +9,7 @@ from rejoinder.corpora.registry.recognition import FORMS
 from rejoinder.retrieval.index import Index
 
 VERB = []
-FAQ = "Frage;Antwort;Thema\nWo ist mein Paket?;Unterwegs, für Sie.;Versand\nPaket?;Unterwegs, für Sie.;x\nHallo;;y\n"
+FAQ = "Kundenfrage;Textbaustein;Thema\nWo ist mein Paket?;Unterwegs, für Sie.;Versand\nPaket?;Unterwegs, für Sie.;x\nHallo;;y\n"
 CHAT = """[01.03.24, 09:00:00] Bea: Where is it, bea@x.org?
 [01.03.24, 09:01:00] Shop: On its way, Bea.
 [01.03.24, 09:02:00] Bea: Thanks!
@@ -37,14 +37,14 @@ def test_all_forms_are_listed_and_one_is_described(command, answer, refused):
     refused("list", "formats", "excel", said="no form 'excel'; there are whatsapp, telegram")
 
 
-COLUMNS = ("--set", "columns=text=Antwort,questions=frage,title=Thema")
+COLUMNS = ("--set", "columns=text=Textbaustein,questions=kundenfrage,title=Thema")
 
 
 def test_a_dry_run_shows_what_a_file_of_replies_holds_and_writes_nothing(command, answer, refused, tmp_path):
     before = sorted(tmp_path.iterdir())
     shown = answer("index", "build", "convert-small", "faq.csv", "--dry-run", *COLUMNS)
     assert shown["notes"] == [
-        "faq.csv: table (semicolon, cp1252): text = Antwort, title = Thema, questions = Frage",
+        "faq.csv: table (semicolon, cp1252): text = Textbaustein, title = Thema, questions = Kundenfrage",
         "faq.csv: replies with the same text are one, with the questions of all and the fields of the first: others "
         "differ in Thema",
     ]
@@ -56,7 +56,7 @@ def test_a_dry_run_shows_what_a_file_of_replies_holds_and_writes_nothing(command
     assert "? Paket?\n> Unterwegs, für Sie." in out
     assert "left out: 1 rows without a reply" in out
     assert sorted(tmp_path.iterdir()) == before
-    refused("index", "build", "convert-small", "faq.csv", "--dry-run", said="there is Frage, Antwort, Thema")
+    refused("index", "build", "convert-small", "faq.csv", "--dry-run", said="there is Kundenfrage, Textbaustein, Thema")
     refused("index", "build", "convert-small", "faq.csv", *COLUMNS, said="give -o INDEX for the folder")
 
 
@@ -69,7 +69,7 @@ def test_a_table_of_a_header_alone_is_refused_as_such(refused, tmp_path, option)
 
 def test_replies_are_indexed_in_the_form_that_is_found_or_chosen(command, refused, tmp_path):
     err = command("index", "build", "convert-small", "faq.csv", "-o", "faq", *COLUMNS).err
-    assert "faq.csv: table (semicolon, cp1252): text = Antwort" in err
+    assert "faq.csv: table (semicolon, cp1252): text = Textbaustein" in err
     assert "left out: 1 rows without a reply" in err
     (tmp_path / "more.log").write_text("One.\nTwo.\n")
     refused("index", "add", "faq", "more.log", said="--set format=text reads one reply a line")

@@ -139,8 +139,8 @@ def test_a_cell_holds_several_questions(read, cell, questions):
 
 def test_lines_of_a_cell_that_all_ask_are_questions(tmp_path):
     path = tmp_path / "a.csv"
-    chosen = Choice(columns={"text": "text", "questions": "Fragen"})
-    for name, choice in (("question", Choice()), ("Fragen", chosen)):
+    chosen = Choice(columns={"text": "text", "questions": "Kundenfragen"})
+    for name, choice in (("question", Choice()), ("Kundenfragen", chosen)):
         for cell, wanted in (
             ("Card?\nWhere is it?", [("Card?",), ("Where is it?",)]),
             ("I lost it.\nWhere is it?", [("I lost it.\nWhere is it?",)]),
@@ -154,7 +154,7 @@ def test_lines_of_a_cell_that_all_ask_are_questions(tmp_path):
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "yml"])
 def test_a_slip_in_the_name_of_a_column_is_noted(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
-    record = {"text": CARD, "titel": "Card", "exampels": "Where is my card?", "team": "a"}
+    record = {"text": CARD, "titl": "Card", "exampels": "Where is my card?", "team": "a"}
     table = f"{','.join(record)}\n{','.join(record.values())}\n"
     texts = {"csv": table, "jsonl": lines(record), "yml": json.dumps([record])}  # JSON is YAML, too
     path.write_text(texts[suffix], encoding="utf-8")
@@ -162,7 +162,7 @@ def test_a_slip_in_the_name_of_a_column_is_noted(tmp_path, suffix):
     choice = Choice(form="yaml") if suffix == "yml" else Choice()
     assert len(list(read_candidates(path, choice=choice, reading=reading))) == 1
     assert [note.partition(": ")[2] for note in reading.notes[1:]] == [
-        "titel is a field of the replies; if it is their title, name the column title",
+        "titl is a field of the replies; if it is their title, name the column title",
         "exampels is a field of the replies; if it is their questions, name the column examples",
     ]
 
@@ -174,9 +174,9 @@ def test_questions_that_were_written_to_a_cell_are_read_from_it(questions):
 
 def test_a_first_row_that_may_be_a_header_is_noted(read):
     reading = Reading()
-    examples = read(f"Frage;Antwort\nCard?;{CARD}\n", "de.csv", reading)
+    examples = read(f"Kundenfrage;Textbaustein\nCard?;{CARD}\n", "de.csv", reading)
     assert len(examples) == 2
-    assert any("de.csv:1: an example, not a header: Frage, Antwort; if these are" in note for note in reading.notes)
+    assert any("de.csv:1: an example, not a header: Kundenfrage, Textbaustein; if these are" in note for note in reading.notes)
     for header in ("Message;Out", "userUtterance;answer", "question_id,msg"):
         reading = Reading()
         read(f"{header}\nhi,hello\n".replace(";", ","), "odd.csv", reading)
@@ -194,11 +194,11 @@ def test_a_first_row_that_may_be_a_header_is_noted(read):
         ("faq.html", "<p>Nothing.</p>"),
         ("faq.txt", '{"a": 1}\nx'),
         ("faq.log", "One.\nTwo.\n"),
-        ("faq.tsv", "Frage\tAntwort\nCard?\tHere.\n"),
+        ("faq.tsv", "Kundenfrage\tTextbaustein\nCard?\tHere.\n"),
         ("faq.tsv", "text\treply\tquestion\nCard?\tHere.\tWhere?\n"),
         ("faq.tsv", "text\tauthor\nCard?\tAnna\n"),
         ("faq.csv", "text,reply,question\nCard?,Here.,Where?\n"),
-        ("faq.csv", "Frage;Antwort;Thema\nCard?;Here.;a\n"),
+        ("faq.csv", "Kundenfrage;Textbaustein;Thema\nCard?;Here.;a\n"),
     ],
 )
 def test_errors_name_no_settings_that_faq_lacks(read, tmp_path, name, text):

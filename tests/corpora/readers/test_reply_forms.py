@@ -461,3 +461,29 @@ def test_a_field_without_a_name_is_neither_title_nor_question(tmp_path):
     path = tmp_path / "replies.jsonl"
     path.write_text(f'{{"text": "{HOURS}", "": "note"}}\n{{"text": "{RETURN}", "": 7}}\n', encoding="utf-8")
     assert list(read_candidates(path)) == [Candidate(HOURS, {"": "note"}), Candidate(RETURN, {"": 7})]
+
+
+HEADERS = [
+    "Frage;Antwort;Kategorie", "FRAGEN;Antworten;x", "Question;Réponse;x", "Vraag;Antwoord;x", "Pregunta;Respuesta;x",
+    "Pergunta;Resposta;x", "Domanda;Risposta;x", "Pytanie;Odpowiedź;x", "Questions;Answers;x", "Question;Responses;x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_tables_may_name_their_columns_in_other_languages(tmp_path, header):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}\nWo?;Hier.;a\nWann?;Jetzt.;b\n", encoding="utf-8")
+    replies = list(read_candidates(path))
+    assert [(reply.examples, reply.text) for reply in replies] == [((("Wo?",),), "Hier."), ((("Wann?",),), "Jetzt.")]
+    assert [list(reply.payload.values()) for reply in replies] == [["a"], ["b"]]
+    cells = "".join(f"<td>{cell}</td>" for cell in header.split(";"))
+    page = tmp_path / "a.html"
+    page.write_text(f"<table><tr>{cells}</tr><tr><td>Wo?</td><td>Hier.</td><td>a</td></tr></table>", encoding="utf-8")
+    assert [(reply.examples, reply.text) for reply in read_candidates(page)] == [((("Wo?",),), "Hier.")]
+
+
+def test_an_english_name_is_the_reply_beside_one_of_another_language(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("question,answer,Antwort\nWhere?,Here.,Hier.\n", encoding="utf-8")
+    (reply,) = read_candidates(path)
+    assert (reply.text, reply.payload) == ("Here.", {"Antwort": "Hier."})

@@ -29,7 +29,20 @@ from rejoinder.patterns import MatchPattern, match_pattern
 BODY = ("content", "body", "message", "body_text", "body_html")
 _ASKED_BODY = frozenset(BODY) - {"content"}  # what a customer wrote, beside "Suggested reply"
 TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
-ROLE_NAMES = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
+# German, Dutch, French, Spanish, Portuguese, Italian, Polish
+_REPLY_ABROAD = ("antwort", "antwoord", "réponse", "reponse", "respuesta", "resposta", "risposta",
+                 "odpowiedź")  # fmt: skip
+_TITLE_ABROAD = ("titel", "titre", "título", "titulo", "titolo", "tytuł")
+_QUESTIONS_ABROAD = ("frage", "fragen", "vraag", "vragen", "pregunta", "preguntas", "pergunta",
+                     "perguntas", "domanda", "domande", "pytanie", "pytania")  # fmt: skip
+ROLE_NAMES = {
+    "text": (*REPLY, *_REPLY_ABROAD, *BODY),
+    "title": (*TITLE, *_TITLE_ABROAD),
+    "questions": (*QUESTIONS, *_QUESTIONS_ABROAD),
+}
+# of a column of a table; a field of a record under such a name holds several
+_REPLIES = ("answers", "replies", "responses", "antworten", "antwoorden", "réponses", "respuestas",
+            "respostas", "risposte", "odpowiedzi")  # fmt: skip
 WRITTEN_BY = ("author", "author_id", "sender", "sender_id", "sender_name", "from", "from_id",
               "from_name", "speaker", "user", "user_id", "username")  # fmt: skip
 _ANSWERS = frozenset(("response", "reply", "answer", *ACTIONS))
@@ -52,6 +65,7 @@ _WORDED = {
 }
 _SEVERAL = match_pattern(
     rf"(?:(?:{_ASKED})_)?(?:questions|examples|phrases|utterances|patterns)(?:_(?:{_LANGUAGE}))?"
+    r"|fragen|vragen|preguntas|perguntas|domande|pytania"
 )
 _NUMBERED = match_pattern(r"(?:question|utterance|phrase|pattern)s?_?\d{1,2}")
 _ALIKE = 0.8  # least likeness of a name and a usual one, of which it may be a slip
@@ -73,9 +87,8 @@ def reply_columns(
     if "text" not in choice.columns:
         _refuse_two_replies(names, columns, records, choice, where)
         columns = _by_other_names(names, columns, records)
-    actions = find_column(names, ACTIONS)
-    if "text" not in columns and actions is not None and kind == "column":
-        columns = {"text": actions, **columns}
+    if "text" not in columns and kind == "column":
+        columns = _with_replies(names, columns, (*_REPLIES, *ACTIONS))
     if "text" not in columns:
         if len(names) == 1 and kind == "column" and is_name(names[0]):
             return {"text": names[0]}
@@ -85,7 +98,7 @@ def reply_columns(
             f"columns=text=NAME,questions=NAME{headless if kind == 'column' else ''}",
             f"rename the {kind}s of the replies and their questions to answer and question",
         )
-        *usual, last = ROLE_NAMES["text"]
+        *usual, last = (*REPLY, *BODY)
         raise InputError(
             f"{where}: no {kind} {', '.join(usual)} or {last}; there is "
             f"{', '.join(map(str, names))[:200] or 'none'}: {advice}"
@@ -93,6 +106,14 @@ def reply_columns(
     if "text" not in choice.columns:
         refuse_messages(names, columns, choice, where)
     return columns
+
+
+def _with_replies(
+    names: Sequence[str], columns: Mapping[str, str], wanted: Sequence[str]
+) -> dict[str, str]:
+    """Return a table's columns, with the first of the wanted ones as that of its replies."""
+    name = find_column(names, wanted)
+    return dict(columns) if name is None else {"text": name, **columns}
 
 
 def _refuse_two_replies(
@@ -199,13 +220,14 @@ def holds_several(name: str) -> bool:
 
 
 def answering_columns(names: Sequence[str]) -> dict[str, str]:
-    """Return the columns of a reply, its title and its questions by their names; none is chosen."""
-    return _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
+    """Return a table's columns of replies, titles and questions by their names; none is chosen."""
+    columns = _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
+    return columns if "text" in columns else _with_replies(names, columns, _REPLIES)
 
 
 def names_a_reply(names: Sequence[str]) -> bool:
-    """Return whether one of some names is that of a reply."""
-    return "text" in answering_columns(names)
+    """Return whether one of the names of a record's fields is that of a reply."""
+    return "text" in _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
 
 
 @functools.lru_cache(maxsize=1024)
