@@ -62,6 +62,10 @@ TABLE = [
     Candidate(PARCEL, {}, "", questions("Where is my parcel?", "Parcel?")),
     Candidate(HOURS, {}, "", questions("When are you open?")),
 ]
+IN_CATEGORIES = [
+    Candidate(HOURS, {"category": "Shop"}, "", questions("When?")),
+    Candidate(PARCEL, {"category": "Parcels"}, "", questions("Parcel?")),
+]
 
 
 def delimited(delimiter, header="question,answer"):
@@ -346,7 +350,19 @@ FILES = [
           Candidate(RETURN, {}, "Returns")], dropped={NO_SENTENCE: 1}),
     File("faq.yml", f"faq:\n  shop:\n  - answer: {HOURS}\n    examples: |\n      - When?\n      - Open?\n  more:\n"
          f"  - question: Parcel?\n    answer: {json.dumps(PARCEL)}\n", "yaml",
-         [Candidate(HOURS, {}, "", questions("When?", "Open?")), Candidate(PARCEL, {}, "", questions("Parcel?"))]),
+         [Candidate(HOURS, {"category": "shop"}, "", questions("When?", "Open?")),
+          Candidate(PARCEL, {"category": "more"}, "", questions("Parcel?"))]),
+    File("a.json", json.dumps([{"category": "Shop", "questions": [{"question": "When?", "answer": HOURS}]},
+                               {"category": "Parcels", "questions": [{"question": "Parcel?", "answer": PARCEL}]}]), "json-categories",
+         IN_CATEGORIES, "JSON of replies by category: text = answer, questions = question"),
+    File("a.json", json.dumps({"faq": {"categories": [{"name": "Shop", "items": [{"q": "When?", "a": HOURS}, {"q": "Who?", "a": ""}]},
+                                                      {"name": "Parcels", "items": [{"q": "Parcel?", "a": PARCEL}]}]}}, indent=1),
+         "json-categories", IN_CATEGORIES, "text = a, questions = q", dropped={"rows without a reply": 1}),
+    File("a.json", json.dumps({"Shop": {"When?": HOURS}, "Parcels": {"Parcel?": PARCEL}}), "json-categories", IN_CATEGORIES),
+    File("a.json", json.dumps({"data": {"title": "Help", "faq": [{"question": "When?", "answer": HOURS}]}}), "json-categories",
+         [Candidate(HOURS, {}, "", questions("When?"))]),
+    File("a.yaml", f"- category: Shop\n  entries:\n  - question: When?\n    answer: {HOURS}\n- category: Parcels\n  entries:\n"
+         f"  - question: Parcel?\n    answer: {json.dumps(PARCEL)}\n", "yaml", IN_CATEGORIES),
     File("bot", {"data/nlu.yml": NLU, "domain.yml": DOMAIN, "data/rules.yml": RULES, "config.yml": "a: 1\n"}, "rasa",
          BOT,
          dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),
@@ -461,6 +477,32 @@ def test_a_field_without_a_name_is_neither_title_nor_question(tmp_path):
     path = tmp_path / "replies.jsonl"
     path.write_text(f'{{"text": "{HOURS}", "": "note"}}\n{{"text": "{RETURN}", "": 7}}\n', encoding="utf-8")
     assert list(read_candidates(path)) == [Candidate(HOURS, {"": "note"}), Candidate(RETURN, {"": 7})]
+
+
+def test_an_entry_with_a_list_is_one_reply(tmp_path):
+    """Neither attachments nor related records make a category of it."""
+    path = tmp_path / "a.yaml"
+    record = {"question": "When?", "answer": HOURS, "files": [{"name": "a", "content": "b"}], "more": {"team": "x"}}
+    path.write_text(json.dumps([record, {"question": "Who?", "links": ["a"]}]), encoding="utf-8")
+    reading = Reading()
+    (reply,) = read_candidates(path, choice=parse_choice("yaml"), reading=reading)
+    assert (reply.text, reply.payload) == (HOURS, {"files": record["files"], "more": record["more"]})
+    assert reading.dropped == {"rows without a reply": 1}
+
+
+def test_a_reply_that_holds_others_is_one_too(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"id": 1, "text": PARCEL, "more": [{"question": "When?", "answer": HOURS}]}]), encoding="utf-8")
+    first, second = read_candidates(path)
+    assert (first.text, first.payload) == (PARCEL, {"id": 1})
+    assert (second.text, second.examples) == (HOURS, questions("When?"))
+
+
+def test_references_of_yaml_are_read_once(tmp_path):
+    path = tmp_path / "a.yaml"
+    lists = "".join(f"b{number}: &b{number}\n- x: *b{number - 1}\n  y: *b{number - 1}\n" for number in range(1, 40))
+    path.write_text(f"b0: &b0\n- question: When?\n  answer: {HOURS}\n{lists}", encoding="utf-8")
+    assert [reply.text for reply in read_candidates(path)] == [HOURS]
 
 
 HEADERS = [

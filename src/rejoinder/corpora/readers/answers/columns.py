@@ -221,13 +221,18 @@ def holds_several(name: str) -> bool:
 
 def answering_columns(names: Sequence[str]) -> dict[str, str]:
     """Return a table's columns of replies, titles and questions by their names; none is chosen."""
-    columns = _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
+    columns = answering_fields(names)
     return columns if "text" in columns else _with_replies(names, columns, _REPLIES)
+
+
+def answering_fields(names: Sequence[str]) -> dict[str, str]:
+    """Return a record's fields of a reply, its title and its questions by their names."""
+    return _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
 
 
 def names_a_reply(names: Sequence[str]) -> bool:
     """Return whether one of the names of a record's fields is that of a reply."""
-    return "text" in _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
+    return "text" in answering_fields(names)
 
 
 @functools.lru_cache(maxsize=1024)
