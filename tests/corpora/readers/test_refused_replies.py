@@ -31,6 +31,8 @@ from tests.corpora.readers.workbook import workbook
     ("a.json", '[{"text": "a"}, {"text"', "a.json: not JSON, or cut off, after 1 objects"),
     ("a.xlsx", b"PK\x03\x04 nonsense", "damaged, cut off or no zip file"),
     ("a.yml", "responses:\n  utter_a: [\n", "a.yml:3: not YAML"),
+    ("a.yml", "- question: Where?\n  answer: Here.\n  answer: There.\n", "a.yml:3: not YAML .answer stands twice in one mapping; keep one"),
+    ("a.yml", "- question: [a, b]\n  ? [c, d]\n  : x\n  answer: Here.\n", "a.yml:2: not YAML"),
     ("a.yml", "nlu:\n- intent: a\n  examples: |\n    - b\n", "holds no response with a text, 1 intent;"),
     ("a.jsonl", '{"text": "a", "examples": 7}', None),
     ("a.jsonl", '{"text": "a", "examples": {"b": 1}}', "a.jsonl:1: examples is .*; a text is read, or a list of texts"),

@@ -20,14 +20,14 @@ def load_yaml(text: str, name: str, *, nulls: bool = False) -> Any:
     """
     import yaml
 
-    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    base: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    loader: Any = type("CheckedLoader", (base,), {"construct_mapping": _construct_mapping})
     if nulls:
         known = yaml.SafeLoader.yaml_implicit_resolvers
-        resolvers = {
+        loader.yaml_implicit_resolvers = {
             first: [(tag, pattern) for tag, pattern in patterns if tag == _NULL]
             for first, patterns in known.items()
         }
-        loader = type("NullLoader", (loader,), {"yaml_implicit_resolvers": resolvers})
         loader.add_constructor(_NULL, lambda *_: None)
     try:
         depth = 0
@@ -45,6 +45,23 @@ def load_yaml(text: str, name: str, *, nulls: bool = False) -> Any:
         raise InputError(f"{where}: not YAML ({str(reason)[:120]})") from None
     except RecursionError:
         raise InputError(f"{name}: YAML nested too deep") from None
+
+
+def _construct_mapping(loader: Any, node: Any, *, deep: bool = False) -> dict[Any, Any]:
+    """Return a mapping; one of two values of a key would be lost, so that is an error of YAML."""
+    import yaml
+
+    seen: set[str] = set()
+    keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+    for key in keys:
+        if key.value in seen and key.value != "<<":
+            raise yaml.MarkedYAMLError(
+                problem=f"{key.value} stands twice in one mapping; keep one of them",
+                problem_mark=key.start_mark,
+            )
+        seen.add(key.value)
+    mapping: dict[Any, Any] = yaml.BaseLoader.construct_mapping(loader, node, deep=deep)
+    return mapping
 
 
 def load_sample(sample: Sample, choice: Choice, reading: Reading, *, nulls: bool = False) -> Any:
