@@ -182,6 +182,12 @@ def test_pages_are_read_by_what_asks(tmp_path, text):
     assert [reply.text for reply in replies] == PAGES[text]
 
 
+def test_placeholders_of_markdown_are_text(tmp_path):
+    text = "## Late\n\nHi <name>, <order id> is <b>late</b>.<br>See `<code>`.\n\n<agent-name>\n\n## Done\n\n<p>Bye, <First>.</p>\n"
+    assert [reply.text for reply in read(tmp_path / "a.md", text)] == [
+        "Hi <name>, <order id> is late.\nSee <code>.\n<agent-name>", "Bye, <First>."]  # fmt: skip
+
+
 TOPICS = {
     "a.html": ("<h3>How do I pay? <button>Copy link</button></h3><p>By card.</p><h3>When? <button>+</button></h3><p>Now.</p>",
                [(["How do I pay?"], "By card."), (["When?"], "Now.")]),

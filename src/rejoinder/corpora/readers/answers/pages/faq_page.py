@@ -15,10 +15,10 @@ from typing import Any
 
 from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
-from rejoinder.corpora.limits import MAX_BRACKETS
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.pages.headings import SectionReader
 from rejoinder.corpora.readers.answers.pages.linked_data import is_of_type, linked_data
+from rejoinder.corpora.readers.answers.pages.markdown import html_of_markdown
 from rejoinder.corpora.readers.answers.records import gathered, reply_to
 from rejoinder.corpora.readers.answers.texts.faq_signs import is_marked
 from rejoinder.corpora.readers.answers.texts.mail_headers import refuse_mails
@@ -41,15 +41,15 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     text = sample.source.text(choice.encoding, reading)
     if sample.kind == "markdown":
         refuse_mails(text, sample.source, choice, "faq-page")
-        markdown = _few_brackets(_FRONT_MATTER.sub("", text))
-        text = _rendered(markdown, breaks=True)
+        markdown = _FRONT_MATTER.sub("", text)
+        text = html_of_markdown(markdown, breaks=True)
         lines = text_of_html(text).splitlines()
         if is_marked(lines) and len(_HEADINGS_OF_MARKDOWN.findall(markdown)) < 2:
             reading.notes.append(f"{source}: FAQ page, read by its marks of questions and answers")
             yield from gathered(faq_of_lines(lines, source, reading), reading, source)
             return
         if find_pair(lines) is None and _QUESTION_ABOVE.search(markdown) is None:
-            text = _rendered(markdown)
+            text = html_of_markdown(markdown)
     tree = parse_html(text)
     if tree is None:
         raise InputError(f"{source} holds no HTML with a text")
@@ -69,22 +69,6 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         f"{source}: no FAQ in it: no schema.org FAQPage, details, definition list, "
         "table of questions and answers, questions with answers below them, or heading with a text "
         f"below it{choice.advice('; --set format=text reads one reply a line')}"
-    )
-
-
-def _rendered(markdown: str, *, breaks: bool = False) -> str:
-    """Return Markdown as HTML; with `breaks` its line breaks stay."""
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark", {"html": True, "breaks": breaks}).enable("table")
-    return str(parser.render(markdown))
-
-
-def _few_brackets(markdown: str) -> str:
-    """Escape the brackets of lines that have very many: the parser would try each for a link."""
-    lines = markdown.splitlines(keepends=True)
-    return "".join(
-        line.replace("[", "\\[") if line.count("[") > MAX_BRACKETS else line for line in lines
     )
 
 
