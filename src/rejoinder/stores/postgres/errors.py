@@ -49,8 +49,8 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(shown)) from None
     if code == _DENIED:
         raise DeniedError(
-            f"{shown}: this role may not do that ({reason}); take a role that owns the index; "
-            "one that searches needs SELECT on all its tables"
+            f"{shown}: this role may not do that ({reason}); take the role that owns the index, or "
+            "a member of it; one that searches needs SELECT on all its tables"
         ) from None
     if code in _BUSY:
         raise BusyError(

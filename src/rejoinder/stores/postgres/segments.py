@@ -18,6 +18,7 @@ from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.postgres.address import Address
 from rejoinder.stores.postgres.connections import Connections
+from rejoinder.stores.postgres.schema import check_owner
 from rejoinder.stores.postgres.vectors import column_types, packed, unpacked
 from rejoinder.stores.segments import Line, value_texts
 
@@ -221,6 +222,7 @@ class TableWriter:
     def copy(self) -> None:
         """Copy the rows that wait to the segment's own table."""
         if not self._is_copied:
+            check_owner(self._connection)
             self._connection.execute("SET synchronous_commit = off")
             self._is_copied = True
             self._connection.execute(self._made(self._waiting[0]))
