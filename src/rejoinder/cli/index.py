@@ -269,11 +269,12 @@ def delete(
     """
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.replacement import id_of
+    from rejoinder.stores.address import store_of
 
     if not positions and not ids:
         raise InputError(
             "name positions to delete, as in"
-            f" `rejoinder index delete {shlex.quote(folder)} 17`, or --id ID"
+            f" `rejoinder index delete {shlex.quote(str(store_of(folder)))} 17`, or --id ID"
         )
     opened = Index.open(folder)
     with latest(opened):
@@ -332,7 +333,10 @@ def reencode(
             )
     report_truncated(encoder, "replies")
     if FeedbackLog(store).take_settings(FeedbackLog(opened.store)):
-        note(f"feedback and changes stay with {folder}; the new index has the settings of its log")
+        note(
+            f"feedback and changes stay with {opened.store}; the new index has the settings of its "
+            "log"
+        )
     emit(describe(made, added=len(made)), as_json, describe_text)
 
 

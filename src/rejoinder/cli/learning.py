@@ -176,11 +176,11 @@ def learn(
         with latest(opened):
             learned = learning.learn(opened, log, chats, progress=advance)
     if tuned and opened.manifest.approximate is None:
-        tune = f"`rejoinder index tune {shlex.quote(folder)}`"
+        tune = f"`rejoinder index tune {shlex.quote(str(opened.store))}`"
         note(f"search is exact again; {tune} makes it approximate")
     note_scores(before, opened.manifest)
     if learned.is_worse:
-        undo = f"`rejoinder learn {shlex.quote(folder)} --forget`"
+        undo = f"`rejoinder learn {shlex.quote(str(opened.store))} --forget`"
         note(
             "the index is worse on the messages left out, fewer find their reply first than"
             f" before; {undo} removes all that was learned"
