@@ -10,6 +10,7 @@ from rejoinder.stores.store import DeniedError
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg import sql
 
 FORMAT = 3
 _MAKING = 3  # of advisory locks, beside those of the log's writers and of a change
@@ -104,7 +105,7 @@ def make_schema(connection: psycopg.Connection[Any], address: Address) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", key)
     name = sql.Identifier(address.schema)
     if find_format(connection, address) is None:
-        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+        _create(connection, name, address)
     format_ = find_format(connection, address) or 0
     if format_ < FORMAT:
         check_owner(connection)
@@ -114,6 +115,21 @@ def make_schema(connection: psycopg.Connection[Any], address: Address) -> None:
     if format_ < FORMAT:
         connection.execute("DELETE FROM format")
         connection.execute("INSERT INTO format VALUES (%s)", (FORMAT,))
+
+
+def _create(connection: psycopg.Connection[Any], name: sql.Identifier, address: Address) -> None:
+    from psycopg import sql
+    from psycopg.errors import InsufficientPrivilege
+
+    try:
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+    except InsufficientPrivilege as error:
+        own = (sql.Identifier(connection.info.dbname), sql.Identifier(connection.info.user))
+        grant = sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(*own).as_string(connection)
+        raise DeniedError(
+            f"{address.shown}: this role may not make the index's schema "
+            f"({error.diag.message_primary}); let an administrator run {grant}"
+        ) from None
 
 
 def check_owner(connection: psycopg.Connection[Any]) -> None:
