@@ -25,7 +25,7 @@ from rejoinder.cli.arguments import (
     ray_engine,
 )
 from rejoinder.cli.evaluate import evaluate_index
-from rejoinder.cli.index_facts import describe, describe_text, note_scores
+from rejoinder.cli.index_facts import describe, describe_text, describe_verified, note_scores
 from rejoinder.cli.models import (
     latest,
     named_model,
@@ -402,7 +402,8 @@ def verify(folder: IndexName, as_json: Json = False) -> None:
     """
     from rejoinder.retrieval.index import Index
 
-    emit(describe(Index.open(folder, verify=True)), as_json, describe_text)
+    opened = Index.open(folder, verify=True)
+    emit({**describe(opened), "verified": describe_verified(opened)}, as_json, describe_text)
 
 
 @contextlib.contextmanager
