@@ -230,8 +230,8 @@ def add(
         opened = open_index(folder)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with (
-            latest(opened),
             track("Encoding", total=source.total(known), unit="replies") as advance,
+            latest(opened),
         ):
             before = opened.manifest
             options: dict[str, Any] = {"progress": advance, "engine": cluster}
