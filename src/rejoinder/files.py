@@ -64,20 +64,26 @@ def atomic_file(path: str | Path, *, durable: bool = True, private: bool = False
 
 @contextlib.contextmanager
 def atomic_folder(
-    path: str | Path, kind: Kind | None, *, overwrite: bool = False, durable: bool = True
+    path: str | Path,
+    kind: Kind | None,
+    *,
+    overwrite: bool = False,
+    durable: bool = True,
+    seconds: float = 0.0,
 ) -> Iterator[Path]:
     """Yield a temporary folder beside `path`.
 
     On success it takes the place of `path`, on any error it is removed. `check_replaceable` decides
-    what may be replaced, and one process at a time writes; a `kind` of None skips both, for a place
-    within a folder that the caller has locked. Links and `durable` are as for `atomic_file`.
+    what may be replaced, and one process at a time writes: another waits for it for some `seconds`.
+    A `kind` of None skips both, for a place within a folder that the caller has locked. Links and
+    `durable` are as for `atomic_file`.
     """
     target = real_path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with (
         contextlib.nullcontext()
         if kind is None
-        else locked(lock_path(target), f"{path} is being written", path=path)
+        else locked(lock_path(target), f"{path} is being written", seconds=seconds, path=path)
     ):
         if kind is not None:
             check_replaceable(path, kind, overwrite=overwrite)

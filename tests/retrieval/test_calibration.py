@@ -68,7 +68,7 @@ def test_a_reply_with_a_greeting_and_a_name_around_it_is_the_one_that_was_sent(t
 
 def test_a_calibration_waits_for_a_change_which_would_sweep_it_away(calibrated, monkeypatch):
     calibration = read_calibration(calibrated)
-    monkeypatch.setattr("rejoinder.retrieval.encoding.confidence.PATIENCE", 0.1)
+    monkeypatch.setattr("rejoinder.stores.store.PATIENCE", 0.1)
     with store_of(calibrated.folder).lock(), pytest.raises(BusyError, match="is being written"):
         calibration.save(calibrated.folder)
     with calibrated.store.lock():

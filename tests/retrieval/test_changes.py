@@ -294,11 +294,12 @@ def test_a_change_by_somebody_else_is_not_overwritten(index, encoder):
     assert [candidate.text for _, candidate in Index.open(index.store, encoder)] == [*A, "theirs"]
 
 
-def test_two_processes_do_not_change_an_index_at_once(index):
+def test_two_processes_do_not_change_an_index_at_once(index, monkeypatch):
     lock = index.folder.with_name(f".{index.folder.name}.lock")
     command = [sys.executable, "-c", HOLDER, str(lock)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"held\n"
+        monkeypatch.setattr("rejoinder.stores.store.PATIENCE", 0.1)
         with pytest.raises(InputError, match="is being written by another process"):
             index.add(["mine"])
         process.kill()  # a lock dies with its process

@@ -1,5 +1,6 @@
 """One at a time changes an index; who has locked it changes it several times, and others wait."""
 
+import contextlib
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,14 @@ def index(tmp_path):
 def another(store):
     """The store as another process has it."""
     return pickle.loads(pickle.dumps(store))
+
+
+@contextlib.contextmanager
+def no_patience():
+    """Let changes be refused at once while another has the lock."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rejoinder.stores.store.PATIENCE", 0.1)
+        yield
 
 
 class Holder:
@@ -53,7 +62,7 @@ class Holder:
 
 def test_who_waits_has_the_lock_when_the_other_lets_go(index):
     with Holder(index.store) as holder:
-        with pytest.raises(BusyError, match="being written by another process"), index.store.lock():
+        with pytest.raises(BusyError, match="being written by another process"), index.store.lock(0):
             pass
         with pytest.raises(BusyError, match="being written by another process"), index.store.lock(0.1):
             pass
@@ -62,13 +71,24 @@ def test_who_waits_has_the_lock_when_the_other_lets_go(index):
             assert index.add(["second"]) == range(1, 2)
 
 
+def test_a_change_waits_for_who_has_the_lock(index):
+    with Holder(index.store) as holder:
+        threading.Timer(0.5, holder.let_go).start()
+        assert index.add(["second"]) == range(1, 2)
+
+
+def test_a_change_that_waits_too_long_is_refused(index):
+    with no_patience(), Holder(index.store), pytest.raises(BusyError, match="being written by another process"):
+        index.add(["second"])
+
+
 def test_who_has_the_lock_changes_the_index_as_often_as_it_likes(index):
     other = another(index.store)
     with index.store.lock():
         index.add(["second"])
         with index.store.lock():
             index.delete([0])
-        with ThreadPoolExecutor(1) as threads, pytest.raises(BusyError):
+        with no_patience(), ThreadPoolExecutor(1) as threads, pytest.raises(BusyError):
             threads.submit(Index.open(other, HashEncoder()).add, ["third"]).result()
         with pytest.raises(InputError):
             index.delete([7])

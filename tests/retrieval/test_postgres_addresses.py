@@ -1,10 +1,13 @@
 """Addresses of PostgreSQL: what they may be, and that none shows a password."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from rejoinder.errors import InputError
+from rejoinder.serving.worker.sources import absolute_name
+from rejoinder.stores.address import store_of
 from rejoinder.stores.postgres.store import PostgresStore
 
 
@@ -21,3 +24,34 @@ def test_a_password_with_a_character_that_ends_it_is_not_shown(password, host):
                                      "me@[::1]:5432/db?index=a", "a:1,b:2/db?index=a", "/db?host=/tmp/pg&index=a"])  # fmt: skip
 def test_addresses_of_all_forms_are_read(address):
     assert PostgresStore.at(f"postgresql://{address}").address.index == "a"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "pgsql", "postgresqI", "s3", "http", "Postgresql+Psycopg", "jdbc.postgresql"])
+@pytest.mark.parametrize("name", [str, Path])
+@pytest.mark.parametrize("read", [store_of, absolute_name])
+def test_an_address_of_another_scheme_is_refused_without_its_password(scheme, name, read):
+    with pytest.raises(InputError, match="give a folder, or postgresql://HOST/DB") as refused:
+        read(name(f"{scheme}://me:SECRET@host/db?index=a"))
+    assert str(refused.value).startswith(f"{scheme}:// ")
+    assert not re.search("SECRET|me|host", str(refused.value).replace("HOST", "").replace("scheme", ""))
+
+
+@pytest.mark.parametrize("scheme", ["Postgresql", "POSTGRES", "postgres"])
+def test_letters_of_the_scheme_may_be_large(scheme):
+    address = f"{scheme}://me:SECRET@host/db?index=a"
+    assert str(store_of(address)) == "postgresql://host/db?index=a"
+    assert absolute_name(address) == address
+
+
+@pytest.mark.folder
+@pytest.mark.parametrize("name", [r"C:\\replies", "C:/replies", "a:b", "./my:folder/index", "re:plies"])
+def test_folders_with_a_colon_are_folders(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert str(store_of(name)) == str(Path(name))
+
+
+@pytest.mark.folder
+def test_a_folder_that_is_there_is_no_address(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("pgsql:/replies").mkdir(parents=True)
+    assert str(store_of("pgsql:/replies")) == "pgsql:/replies"

@@ -12,6 +12,7 @@ from rejoinder.curation.outcomes import Recorder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.stores.postgres.store import PostgresStore
+from rejoinder.stores.store import DeniedError
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [f"reply {number}" for number in range(40)]
@@ -46,7 +47,8 @@ def test_a_role_builds_the_first_index_once_it_has_the_rights_of_the_page(databa
         with pytest.raises(InputError, match="let its administrator run CREATE EXTENSION vector"):
             Index.build(HashEncoder(), TEXTS, store)
         administer(database, "CREATE EXTENSION vector")
-        with pytest.raises(InputError, match="permission denied for database care"):
+        denied = r"permission denied for database care\); .* GRANT CREATE ON DATABASE \"care\" TO \"builder\"$"
+        with pytest.raises(DeniedError, match=denied):
             Index.build(HashEncoder(), TEXTS, store)
         administer(database, "GRANT CREATE ON DATABASE care TO builder")
         assert len(Index.build(HashEncoder(), TEXTS, store)) == len(TEXTS)

@@ -474,7 +474,8 @@ def test_a_later_schema_is_refused_with_what_to_do(postgres_store):
         Index.open(postgres_store)
 
 
-def test_two_do_not_change_it_at_once(postgres_store):
+def test_two_do_not_change_it_at_once(postgres_store, monkeypatch):
+    monkeypatch.setattr("rejoinder.stores.store.PATIENCE", 0.1)
     index = Index.build(HashEncoder(), A, postgres_store)
     begun, end = threading.Event(), threading.Event()
 

@@ -158,7 +158,8 @@ def test_a_role_that_reads_an_earlier_schema_reads_the_new_one(postgres_store):
     assert index.search([["New."]], k=1)[0][0].text == "New."
 
 
-def test_who_may_not_change_an_index_brings_no_schema_up_to_date(postgres_store):
+def test_who_may_not_change_an_index_brings_no_schema_up_to_date(postgres_store, monkeypatch):
+    monkeypatch.setattr("rejoinder.stores.store.PATIENCE", 0.1)
     Index.build(HashEncoder(), [f"Reply {number}." for number in range(SMALL + 1)], postgres_store)
     other = type(postgres_store)(postgres_store.address)
     with postgres_store.lock():

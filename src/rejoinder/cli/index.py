@@ -25,8 +25,14 @@ from rejoinder.cli.arguments import (
     ray_engine,
 )
 from rejoinder.cli.evaluate import evaluate_index
-from rejoinder.cli.index_facts import describe, describe_text, note_scores
-from rejoinder.cli.models import named_model, open_index, report_language, report_truncated
+from rejoinder.cli.index_facts import describe, describe_text, describe_verified, note_scores
+from rejoinder.cli.models import (
+    latest,
+    named_model,
+    open_index,
+    report_language,
+    report_truncated,
+)
 from rejoinder.cli.reply_files import ReplyDryRun, ReplyFile, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
@@ -214,7 +220,6 @@ def add(
     from rejoinder.corpora.registry.reply_settings import parse_settings
     from rejoinder.retrieval.replacement import KnownReplies, replace_replies
     from rejoinder.stores.address import store_of
-    from rejoinder.stores.store import PATIENCE
 
     source = ReplyFile(replies, None, None, deduplicate, parse_settings(settings))
     named = named_model() or ""
@@ -226,9 +231,8 @@ def add(
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with (
             track("Encoding", total=source.total(known), unit="replies") as advance,
-            opened.store.lock(PATIENCE),  # until a server's changes let it
+            latest(opened),
         ):
-            opened.refresh()
             before = opened.manifest
             options: dict[str, Any] = {"progress": advance, "engine": cluster}
             if replace:
@@ -265,19 +269,21 @@ def delete(
     """
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.replacement import id_of
+    from rejoinder.stores.address import store_of
 
     if not positions and not ids:
         raise InputError(
             "name positions to delete, as in"
-            f" `rejoinder index delete {shlex.quote(folder)} 17`, or --id ID"
+            f" `rejoinder index delete {shlex.quote(str(store_of(folder)))} 17`, or --id ID"
         )
     opened = Index.open(folder)
-    by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
-    for position, candidate in opened if ids else ():
-        by_id.get(id_of(candidate), []).append(position)
-    if missing := [name for name, having in by_id.items() if not having]:
-        raise InputError(f"{opened.store} has no reply with the id {missing[0]!r}")
-    deleted = opened.delete({*(positions or ()), *itertools.chain(*by_id.values())})
+    with latest(opened):
+        by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
+        for position, candidate in opened if ids else ():
+            by_id.get(id_of(candidate), []).append(position)
+        if missing := [name for name, having in by_id.items() if not having]:
+            raise InputError(f"{opened.store} has no reply with the id {missing[0]!r}")
+        deleted = opened.delete({*(positions or ()), *itertools.chain(*by_id.values())})
     emit(describe(opened, deleted=deleted), as_json, describe_text)
 
 
@@ -289,7 +295,7 @@ def compact(folder: IndexName, as_json: Json = False) -> None:
     from rejoinder.retrieval.index import Index
 
     opened = Index.open(folder)
-    with track("Copying", total=len(opened), unit="replies") as advance:
+    with latest(opened), track("Copying", total=len(opened), unit="replies") as advance:
         removed = opened.compact(progress=advance)
     emit({**describe(opened), "removed": removed}, as_json, describe_text)
 
@@ -327,7 +333,10 @@ def reencode(
             )
     report_truncated(encoder, "replies")
     if FeedbackLog(store).take_settings(FeedbackLog(opened.store)):
-        note(f"feedback and changes stay with {folder}; the new index has the settings of its log")
+        note(
+            f"feedback and changes stay with {opened.store}; the new index has the settings of its "
+            "log"
+        )
     emit(describe(made, added=len(made)), as_json, describe_text)
 
 
@@ -360,14 +369,14 @@ def tune(
     from rejoinder.corpora.forms.examples import read_examples
     from rejoinder.evaluation.tasks import sample
     from rejoinder.retrieval.index import Index
-    from rejoinder.stores.store import PATIENCE
 
     if method == "exact":
         for option, value in (("--data", data), ("--recall", recall)):
             if value is not None:
                 raise InputError(f"--method exact finds all; leave {option} out")
         opened = Index.open(folder)
-        opened.exact()
+        with latest(opened):
+            opened.exact()
         emit(describe(opened), as_json, describe_text)
         return
     tuned = open_index(folder)
@@ -377,8 +386,7 @@ def tune(
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
-    with tuned.store.lock(PATIENCE):  # until a server's changes let it
-        tuned.refresh()
+    with latest(tuned):
         tuned.approximate(
             RECALL if recall is None else recall, contexts, method=method, track=track
         )
@@ -394,7 +402,8 @@ def verify(folder: IndexName, as_json: Json = False) -> None:
     """
     from rejoinder.retrieval.index import Index
 
-    emit(describe(Index.open(folder, verify=True)), as_json, describe_text)
+    opened = Index.open(folder, verify=True)
+    emit({**describe(opened), "verified": describe_verified(opened)}, as_json, describe_text)
 
 
 @contextlib.contextmanager

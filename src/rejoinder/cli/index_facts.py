@@ -49,6 +49,19 @@ def describe(
     }
 
 
+def describe_verified(opened: Index) -> dict[str, int]:
+    """Return what was compared of an index that was opened with `verify`."""
+    manifest = opened.manifest
+    digests = sum(len(record.files) for record in manifest.segments)
+    digests += manifest.head is not None
+    digests += manifest.approximate is not None and bool(manifest.approximate.digest)
+    return {
+        "replies": sum(record.count for record in manifest.segments),
+        "segments": len(manifest.segments),
+        "digests": digests,
+    }
+
+
 def describe_text(result: Mapping[str, Any]) -> str:
     """Return the text of what `describe` returned."""
     facts = [f"{result['added']:,} added"] if 0 < result["added"] != result["replies"] else []
@@ -61,6 +74,12 @@ def describe_text(result: Mapping[str, Any]) -> str:
         facts += [f"search finds {record['recall']:.1%} of the 30 best ({measured})"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     lines = [f"{result['index']}: {', '.join(facts)}", *_head_lines(result)]
+    if verified := result.get("verified"):
+        lines.append(
+            f"verified: {counted(verified['replies'], 'stored reply', 'stored replies')} in"
+            f" {counted(verified['segments'], 'segment')},"
+            f" {counted(verified['digests'], 'digest')} as in the manifest"
+        )
     return "\n".join([*lines, try_line(result["index"], result["message_to_try"])])
 
 

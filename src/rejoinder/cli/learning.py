@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ from rejoinder.cli.arguments import (
     SettingsOption,
 )
 from rejoinder.cli.index_facts import describe, describe_text, note_scores
-from rejoinder.cli.models import named_model, open_index
+from rejoinder.cli.models import latest, named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from rejoinder.corpora.schema import Example
     from rejoinder.curation.erasure import Erased
     from rejoinder.curation.feedback import Entry, FeedbackLog
-    from rejoinder.retrieval.index import Index
     from rejoinder.stores.store import Store
 
-T = TypeVar("T")
 _SHOWN = 10  # replies, and groups without one
 
 
@@ -163,7 +161,8 @@ def learn(
     log = FeedbackLog(opened.store)
     before = opened.manifest
     if forget:
-        forgotten = _on_latest(opened, lambda: learning.forget(opened, log))
+        with latest(opened):
+            forgotten = learning.forget(opened, log)
         note_scores(before, opened.manifest)
         emit({**describe(opened), "forgotten": forgotten}, as_json, _learned_text)
         return
@@ -174,27 +173,19 @@ def learn(
     shown = no_track if data is None else track
     with shown("Comparing", len(chats), "messages") as advance:
         tuned = opened.manifest.approximate
-        learned = _on_latest(opened, lambda: learning.learn(opened, log, chats, progress=advance))
+        with latest(opened):
+            learned = learning.learn(opened, log, chats, progress=advance)
     if tuned and opened.manifest.approximate is None:
-        tune = f"`rejoinder index tune {shlex.quote(folder)}`"
+        tune = f"`rejoinder index tune {shlex.quote(str(opened.store))}`"
         note(f"search is exact again; {tune} makes it approximate")
     note_scores(before, opened.manifest)
     if learned.is_worse:
-        undo = f"`rejoinder learn {shlex.quote(folder)} --forget`"
+        undo = f"`rejoinder learn {shlex.quote(str(opened.store))} --forget`"
         note(
             "the index is worse on the messages left out, fewer find their reply first than"
             f" before; {undo} removes all that was learned"
         )
     emit({**describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
-
-
-def _on_latest(opened: Index, change: Callable[[], T]) -> T:
-    """Change an index as it is now, while no server does."""
-    from rejoinder.stores.store import PATIENCE
-
-    with opened.store.lock(PATIENCE):
-        opened.refresh()
-        return change()
 
 
 def _learned_text(result: Mapping[str, Any]) -> str:

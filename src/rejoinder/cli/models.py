@@ -5,9 +5,10 @@ See `encoders.open` for the names of models. Models note how many texts they tru
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.contexts import ContextReading
     from rejoinder.retrieval.index import Index
+
+_QUIET = 1.5  # seconds for which a command waits for an index without a word
 
 LANGUAGE_TEXTS = 200  # whose language is looked at
 
@@ -161,6 +164,25 @@ def named_model() -> str | None:
     from rejoinder.stores.models import MODEL
 
     return os.environ.get(MODEL) or None
+
+
+@contextlib.contextmanager
+def latest(opened: Index) -> Iterator[None]:
+    """Keep others from changing an index, which is taken as it is now; say so if that takes time.
+
+    Raises:
+        BusyError: somebody else has been changing it for too long; see `Store.lock`.
+    """
+    from rejoinder.errors import BusyError
+
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(opened.store.lock(_QUIET))
+        except BusyError:
+            note(f"{opened.store} is being written by another process; waiting for it")
+            stack.enter_context(opened.store.lock())
+        opened.refresh()
+        yield
 
 
 def open_index(

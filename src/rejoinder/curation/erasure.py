@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from rejoinder.corpora.keys import context_key
 from rejoinder.curation.feedback import FeedbackLog, unlearn
 from rejoinder.retrieval.index import Index
-from rejoinder.stores.store import PATIENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def _unlearn(index: Index, contexts: Collection[str]) -> int:
 
     Those of deleted replies, and of earlier editions, go from the files.
     """
-    with index.store.lock(PATIENCE):
+    with index.store.lock():
         index.refresh()
         old = dict(index)
         new = {at: unlearn(reply, contexts) for at, reply in old.items()}

@@ -115,17 +115,17 @@ class Store(ABC):
         """Return the number of bytes that the index takes."""
 
     @contextlib.contextmanager
-    def lock(self, seconds: float = 0.0) -> Iterator[None]:
+    def lock(self, seconds: float | None = None) -> Iterator[None]:
         """Keep others from changing the index; whoever has the lock already goes on with it.
 
         Raises:
-            BusyError: somebody else has had it for so many seconds.
+            BusyError: somebody else has had it for so many seconds. None: for `PATIENCE`.
         """
         held = _HELD.get()
         if any(store is self for store in held):
             yield
             return
-        with self._alone(seconds):
+        with self._alone(PATIENCE if seconds is None else seconds):
             token = _HELD.set((*held, self))
             try:
                 yield

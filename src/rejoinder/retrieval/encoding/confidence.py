@@ -19,7 +19,7 @@ from rejoinder.retrieval.encoding.held_out import HeldOutScores
 from rejoinder.stores.address import store_of
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.names import CALIBRATION
-from rejoinder.stores.store import PATIENCE, Store
+from rejoinder.stores.store import Store
 
 # conversations with a right best reply, and with a wrong one, from which a calibration is fitted
 LEAST = 10
@@ -68,11 +68,11 @@ class Calibration:
         """Keep the calibration with its index, in place of an earlier one.
 
         Raises:
-            BusyError: somebody else has been changing the index for `PATIENCE` seconds.
+            BusyError: somebody else has been changing the index for too long; see `Store.lock`.
         """
         text = json.dumps(signed({"format": FORMAT, **asdict(self)}), indent=1)
         own = store_of(store)
-        with own.lock(PATIENCE):  # a change would sweep away the file that is being written
+        with own.lock():  # a change would sweep away the file that is being written
             own.write_file(CALIBRATION, (text + "\n").encode())
 
 

@@ -64,9 +64,9 @@ class Sources:
 
 def absolute_name(index: str | Path | Store) -> str | Path | Store:
     """Return the name of an index that means the same in every current folder."""
-    from rejoinder.stores.address import POSTGRES
+    from rejoinder.stores.address import is_address
     from rejoinder.stores.store import Store
 
-    if isinstance(index, Store) or (isinstance(index, str) and index.startswith(POSTGRES)):
+    if isinstance(index, Store) or is_address(index):
         return index
     return Path(index).absolute()

@@ -50,7 +50,7 @@ from rejoinder.stores.manifest import (
 from rejoinder.stores.names import CALIBRATION, FAISS_FILE, HEAD_FILE, free_name
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.segments import Segment
-from rejoinder.stores.store import Store
+from rejoinder.stores.store import PATIENCE, Store
 
 MANIFEST = "manifest.json"
 MILVUS = "milvus.json"  # where the segments are, if they are in Milvus; see `milvus`
@@ -217,11 +217,17 @@ class FolderStore(Store):
             )
         check_replaceable(self.folder, FOLDER, overwrite=overwrite)
 
+    def _patience(self) -> float:
+        """Return for how many seconds a build waits: not for one that makes what is not there."""
+        return PATIENCE if is_ours(self.folder, FOLDER) else 0.0
+
     @contextlib.contextmanager
     def create(self, *, overwrite: bool) -> Iterator[FolderStore]:
         """Yield an empty folder, which takes this one's place at the end."""
         self.check_free(overwrite=overwrite)
-        with atomic_folder(self.folder, FOLDER, overwrite=overwrite) as part:
+        with atomic_folder(
+            self.folder, FOLDER, overwrite=overwrite, seconds=self._patience()
+        ) as part:
             yield FolderStore(part)
 
     @property

@@ -105,7 +105,9 @@ class MilvusStore(FolderStore):
         self.check_free(overwrite=overwrite)
         is_in_milvus = (self.folder / MILVUS).is_file()
         old = _reopened(self.folder, self.collections.asked) if is_in_milvus else None
-        with atomic_folder(self.folder, FOLDER, overwrite=overwrite) as part:
+        with atomic_folder(
+            self.folder, FOLDER, overwrite=overwrite, seconds=self._patience()
+        ) as part:
             new = MilvusStore(part, self.collections.address)
             new.write_file(MILVUS, new.collections.to_json())
             try:

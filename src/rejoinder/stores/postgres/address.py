@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from rejoinder.errors import InputError, MissingExtraError
 
@@ -47,7 +47,11 @@ class Address:
                 f"{shown}: an index in PostgreSQL is named {_FORM}, with a NAME of "
                 "at most 48 small letters, digits, _ and -"
             )
-        rest = urlencode([pair for pair in values if pair[0] != "index"])
+        # as it was written: libpq reads + as itself, and options hold spaces
+        own = [
+            part for part in parts.query.split("&") if unquote(part.partition("=")[0]) != "index"
+        ]
+        rest = "&".join(own)
         connection = (
             f"postgresql://{parts.netloc}{parts.path}?{rest}"  # `urlunsplit` drops an empty host
         )

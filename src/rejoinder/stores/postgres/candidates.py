@@ -25,7 +25,12 @@ from rejoinder.stores.database.candidates import (
 from rejoinder.stores.database.segment import StoredRow
 from rejoinder.stores.manifest import ApproximateRecord
 from rejoinder.stores.postgres.connections import Connections, pipelined
-from rejoinder.stores.postgres.segments import SegmentTable, make_own_table, wanted_keys
+from rejoinder.stores.postgres.segments import (
+    SegmentTable,
+    lost_named,
+    make_own_table,
+    wanted_keys,
+)
 from rejoinder.stores.postgres.vectors import packed
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.store import UnreachableError
@@ -74,7 +79,8 @@ class PostgresCandidates(DatabaseCandidates):
         """Ask all at once, by several connections: PostgreSQL answers each in a process."""
         if not questions:
             return []
-        with contextlib.ExitStack() as stack:
+        tables = [question.segment.record.name for question in questions]
+        with lost_named(self.connections, tables), contextlib.ExitStack() as stack:
             connections = self._several(stack, min(len(questions), TOGETHER))
             for connection in connections:
                 stack.enter_context(pipelined(connection))

@@ -21,17 +21,25 @@ if TYPE_CHECKING:
 # seconds for a server to let a client in, which takes a slow one a second or two: a request waits
 # no longer for one that hangs
 PATIENCE = 5
-_SESSION = " ".join(
-    f"-c {name}"
-    for name in (
-        # so that a server lets go of the locks of a client whose machine is gone
-        "tcp_keepalives_idle=10",
-        "tcp_keepalives_interval=5",
-        "tcp_keepalives_count=3",
-        # what follows a lock sees what was before it
-        r"default_transaction_isolation=read\ committed",
-    )
-)
+# so that a server lets go of the locks of a client whose machine is gone
+_KEEPALIVES = {
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+# What follows a lock sees what was before it. Names of tables are those of the index, and types
+# those of pgvector, wherever it is. Whoever may act as the owner of the index does: what it makes
+# is the owner's, with the rights that the owner gives others by default.
+_ENTER = """SELECT set_config('default_transaction_isolation', 'read committed', false),
+  set_config('search_path', concat_ws(', ', quote_ident(%(schema)s), 'public', 'extensions',
+    (SELECT quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace
+      WHERE extname = 'vector')), false),
+  set_config('role', coalesce(
+    (SELECT rolname FROM pg_namespace n
+      LEFT JOIN pg_class c ON relnamespace = n.oid AND relname = 'manifest'
+      JOIN pg_roles r ON r.oid = coalesce(relowner, nspowner)
+      WHERE nspname = %(schema)s AND pg_has_role(r.oid, %(right)s)),
+    current_setting('role')), false)"""
 
 
 @contextlib.contextmanager
@@ -175,9 +183,10 @@ class Connections:
                 self._pool.drop(connection)
                 continue
             try:
-                if schema != self.address.schema:
+                has_types = connection.adapters.types.get("vector") is not None
+                if schema != self.address.schema or not has_types:
                     self._enter(connection)
-                if connection.adapters.types.get("vector") is None:  # they may have been made since
+                if not has_types:  # they may have been made since
                     register_vectors(connection)
             except OperationalError:
                 if not self._pool.drop(connection):
@@ -187,11 +196,12 @@ class Connections:
         return None
 
     def _enter(self, connection: psycopg.Connection[Any]) -> None:
-        """Let names of tables be those of the index."""
-        from psycopg import sql
-
-        statement = sql.SQL("SET search_path TO {}, public, extensions")
-        connection.execute(statement.format(sql.Identifier(self.address.schema)))
+        """Let names of tables be those of the index, and the role that of its owner."""
+        is_recent = connection.info.server_version >= 160_000
+        values = {"schema": self.address.schema, "right": "SET" if is_recent else "MEMBER"}
+        with pipelined(connection):
+            connection.execute("RESET ROLE")  # that of another index
+            connection.execute(_ENTER, values)
 
     def _connect(self) -> psycopg.Connection[Any]:
         import psycopg
@@ -201,14 +211,20 @@ class Connections:
             autocommit=True,
             connect_timeout=PATIENCE,
             application_name="rejoinder",
-            options=_SESSION,
             keepalives_idle=10,
             keepalives_interval=5,
             keepalives_count=3,
         )
         self._pool.use(connection)
+        options = connection.info.options  # of the address, a service file or PGOPTIONS
+        own = {name for name in _KEEPALIVES if name in options.replace("-", "_")}
         try:
-            self._enter(connection)
+            with pipelined(connection):
+                for name in _KEEPALIVES.keys() - own:
+                    connection.execute(
+                        "SELECT set_config(%s, %s, false)", (name, _KEEPALIVES[name])
+                    )
+                self._enter(connection)
             register_vectors(connection)
         except BaseException:
             self._pool.drop(connection)

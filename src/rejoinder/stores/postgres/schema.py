@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from rejoinder.errors import InputError
 from rejoinder.stores.postgres.address import Address
+from rejoinder.stores.store import DeniedError
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg import sql
 
 FORMAT = 3
 _MAKING = 3  # of advisory locks, beside those of the log's writers and of a change
@@ -103,14 +105,45 @@ def make_schema(connection: psycopg.Connection[Any], address: Address) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", key)
     name = sql.Identifier(address.schema)
     if find_format(connection, address) is None:
-        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+        _create(connection, name, address)
     format_ = find_format(connection, address) or 0
+    if format_ < FORMAT:
+        check_owner(connection)
     for statements in _MIGRATIONS[format_:]:
         for statement in statements:
             connection.execute(statement)
     if format_ < FORMAT:
         connection.execute("DELETE FROM format")
         connection.execute("INSERT INTO format VALUES (%s)", (FORMAT,))
+
+
+def _create(connection: psycopg.Connection[Any], name: sql.Identifier, address: Address) -> None:
+    from psycopg import sql
+    from psycopg.errors import InsufficientPrivilege
+
+    try:
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+    except InsufficientPrivilege as error:
+        own = (sql.Identifier(connection.info.dbname), sql.Identifier(connection.info.user))
+        grant = sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(*own).as_string(connection)
+        raise DeniedError(
+            f"{address.shown}: this role may not make the index's schema "
+            f"({error.diag.message_primary}); let an administrator run {grant}"
+        ) from None
+
+
+def check_owner(connection: psycopg.Connection[Any]) -> None:
+    """Refuse to make a table of an index for another role, which could not read it."""
+    query = (
+        "SELECT FROM pg_class WHERE oid = to_regclass('manifest') "
+        "AND pg_get_userbyid(relowner) != current_user"
+    )
+    if connection.execute(query).fetchone() is not None:
+        raise DeniedError(
+            "this role is no member of the role that owns the index, which could not read the "
+            "table that this change makes; run GRANT OWNER TO ROLE, with the names of both, or "
+            "change the index as its owner"
+        )
 
 
 def find_format(connection: psycopg.Connection[Any], address: Address) -> int | None:

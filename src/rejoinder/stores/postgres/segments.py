@@ -5,6 +5,7 @@ Small ones share a table, `added`; they are read whole, and searched in memory.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,13 +14,16 @@ import msgspec
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.errors import InputError
 from rejoinder.stores.database.content import Content
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.postgres.address import Address
 from rejoinder.stores.postgres.connections import Connections
+from rejoinder.stores.postgres.schema import check_owner
 from rejoinder.stores.postgres.vectors import column_types, packed, unpacked
 from rejoinder.stores.segments import Line, value_texts
+from rejoinder.stores.store import StaleError
 
 if TYPE_CHECKING:
     import psycopg
@@ -92,7 +96,7 @@ class SegmentTable(DatabaseSegment):
         from psycopg import sql
 
         query = sql.SQL("SELECT row, line, vector, response FROM {} WHERE row = ANY(%s)")
-        with self.connections.connected() as connection:
+        with self._reading() as connection:
             cursor = connection.execute(query.format(self._table()), (list(rows),), binary=True)
             return self.rows_from(cursor.fetchall())
 
@@ -103,10 +107,18 @@ class SegmentTable(DatabaseSegment):
         query = sql.SQL("SELECT row FROM {} WHERE fields && %s").format(self._table())
         known = sql.SQL("SELECT EXISTS ({})").format(query)
         keys = [key for text in wanted for key in wanted_keys(name, text)]
-        with self.connections.connected() as connection:
+        with self._reading() as connection:
             if connection.execute(known, ([field_key(name)],)).fetchone() == (False,):
                 return None
             return [row for (row,) in connection.execute(query, (keys,), binary=True).fetchall()]
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[psycopg.Connection[Any]]:
+        with (
+            lost_named(self.connections, [self.record.name]),
+            self.connections.connected() as connection,
+        ):
+            yield connection
 
     def _table(self) -> sql.Identifier:
         from psycopg import sql
@@ -119,7 +131,7 @@ class SegmentTable(DatabaseSegment):
 
         query = sql.SQL("COPY (SELECT {} FROM {} ORDER BY row) TO STDOUT (FORMAT BINARY)")
         with (
-            self.connections.connected() as connection,
+            self._reading() as connection,
             connection.cursor() as cursor,
             cursor.copy(query.format(sql.Identifier(column), self._table())) as copy,
         ):
@@ -160,6 +172,36 @@ class _Rows(NamedTuple):
         for row, line in enumerate(self.lines):
             own = None if responses is None else responses[row].tobytes()
             yield self.first + row, line.decode(), vectors[row].tobytes(), own
+
+
+@contextlib.contextmanager
+def lost_named(connections: Connections, tables: Sequence[str]) -> Iterator[None]:
+    """Turn the error about a table that is gone into that of one that the index still needs.
+
+    Raises:
+        InputError: the manifest in the database names it.
+        StaleError: it does not.
+    """
+    try:
+        yield
+    except StaleError:
+        if (lost := _lost(connections, tables)) is not None:
+            raise InputError(
+                f"{connections.address.shown}: its table {lost} is gone; restore it from a backup, "
+                "or build the index again"
+            ) from None
+        raise
+
+
+def _lost(connections: Connections, tables: Sequence[str]) -> str | None:
+    """Return a table that the manifest names and the database has not."""
+    query = (
+        "SELECT name FROM manifest, unnest(%s::text[]) name "
+        "WHERE strpos(content, to_json(name)::text) > 0 AND to_regclass(quote_ident(name)) IS NULL"
+    )
+    with connections.connected() as connection:
+        row = connection.execute(query, (list(tables),)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def added_to(address: Address) -> sql.Identifier:
@@ -221,6 +263,7 @@ class TableWriter:
     def copy(self) -> None:
         """Copy the rows that wait to the segment's own table."""
         if not self._is_copied:
+            check_owner(self._connection)
             self._connection.execute("SET synchronous_commit = off")
             self._is_copied = True
             self._connection.execute(self._made(self._waiting[0]))

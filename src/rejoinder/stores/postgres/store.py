@@ -28,7 +28,7 @@ from rejoinder.stores.postgres.schema import FORMAT, check_format, make_schema
 from rejoinder.stores.postgres.segments import SegmentTable, TableWriter, added_to
 from rejoinder.stores.scan import Rows
 from rejoinder.stores.segments import Segment
-from rejoinder.stores.store import Store
+from rejoinder.stores.store import PATIENCE, Store
 
 if TYPE_CHECKING:
     import psycopg
@@ -336,6 +336,8 @@ class PostgresStore(Store):
             with pipelined(connection):  # a statement sees what was before it
                 connection.execute("BEGIN")
                 connection.execute("SELECT set_config('lock_timeout', %s, true)", (wait,))
+                # the role's own, which may be shorter
+                connection.execute("SET LOCAL statement_timeout = 0")
                 connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", key)
                 connection.execute("COMMIT")
                 manifest = connection.execute(self._manifest_query("content"))
@@ -419,11 +421,13 @@ class PostgresStore(Store):
     def create(self, *, overwrite: bool) -> Iterator[PostgresStore]:
         """Make the schema, and yield this store: the manifest that is written takes effect."""
         self.check_free(overwrite=overwrite)
+        # a build does not wait for one that makes what is not there: it would overwrite it
+        seconds = 0.0 if self._manifest_text() is None else PATIENCE
         with self._connections.connected() as connection:
             make_extension(connection, self)
         with self._connections.transaction() as connection:
             make_schema(connection, self.address)
-        with self.lock():
+        with self.lock(seconds):
             held = self._held
             assert held is not None
             try:
