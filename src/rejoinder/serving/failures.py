@@ -14,10 +14,11 @@ from rejoinder.serving.worker.condition import READ_ONLY
 from rejoinder.serving.worker.jobs import OverloadedError, UnavailableError
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.log.database import LogError
-from rejoinder.stores.store import DeniedError, UnreachableError
+from rejoinder.stores.store import DeniedError, StaleError, UnreachableError
 
 FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 """What a request may raise that is no error of the program."""
+_PASSING = (BusyError, LogError, StaleError, UnavailableError, UnreachableError)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -25,7 +26,7 @@ def failure_answer(error: Exception, sources: Sources) -> Any:
     """Return what a request that raised one of `FAILURES` is answered, without names of paths."""
     if isinstance(error, OverloadedError):
         status = 429
-    elif isinstance(error, BusyError | LogError | UnavailableError | UnreachableError):
+    elif isinstance(error, _PASSING):
         status = 503
     elif isinstance(error, DeniedError):
         status = 403
