@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rejoinder.errors import BusyError, InputError
 from rejoinder.patterns import search_pattern
-from rejoinder.stores.store import DeniedError, StaleError, UnreachableError
+from rejoinder.stores.store import DeniedError, LockedOutError, StaleError, UnreachableError
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,6 +28,7 @@ _NO_DATABASE_TEXT = search_pattern('database "[^"]*" does not exist')
 _REFUSED_TEXT = search_pattern(
     'password|role "[^"]*" (?:does not exist|is not permitted)|authentication failed|pg_hba.conf'
 )
+_BRACKETS = str.maketrans("()", "[]")
 _CROWDED_TEXT = search_pattern("too many (?:clients|connections)|connection slots")
 
 
@@ -61,7 +62,7 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
             f"{shown} has changed since it was opened; open it again ({reason})"
         ) from None
     if code in _REFUSED or _REFUSED_TEXT.search(reason):
-        raise InputError(
+        raise LockedOutError(
             f"{shown}: PostgreSQL lets nobody in so ({reason}); set PGUSER and PGPASSWORD, or "
             "~/.pgpass, or a service file (PGSERVICE)"
         ) from None
@@ -82,7 +83,10 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
 
 
 def _line(error: psycopg.Error) -> str:
-    """Return the error's own words, the first line of them."""
+    """Return the error's own words, the first line of them, without parentheses.
+
+    `PostgresStore.hide_place` knows them by the parentheses in which they stand.
+    """
     text = error.diag.message_primary or str(error)
     lines = [line for line in text.splitlines() if line.strip()]
-    return " ".join((lines or [type(error).__name__])[0].split())
+    return " ".join((lines or [type(error).__name__])[0].split()).translate(_BRACKETS)
