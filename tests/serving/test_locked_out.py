@@ -107,6 +107,21 @@ def test_a_server_that_searches_in_the_database_is_not_ready_and_logs_why(store,
     assert f'role "{role}" is not permitted to log in' in line["reason"]
 
 
+def test_a_search_that_the_role_may_no_longer_do_is_not_the_clients_fault(
+    store, administer, role, monkeypatch, caplog
+):
+    Index.open(store, HashEncoder()).approximate(0.9)
+    with server(store, monkeypatch) as client, caplog.at_level(logging.INFO, "rejoinder.serving"):
+        administer(f"ALTER ROLE {role} NOSUPERUSER")
+        found = client.post("/v1/replies", json={"messages": [TEXTS[3]], "k": 1})
+        administer(f"ALTER ROLE {role} SUPERUSER")
+        assert found.status_code == 503
+        assert found.json()["error"]["message"].startswith("this server cannot search the index as it is now")
+        assert "segment-" not in found.text
+    # PostgreSQL hides the tables of a schema that a role may not use
+    assert any("segment-" in str(record.__dict__.get("fields")) for record in caplog.records)
+
+
 def test_a_command_still_ends_with_one_line(store, administer, role):
     lock_out(administer, role)
     address = f"{store.address.connection}&index={store.name}"

@@ -161,6 +161,8 @@ class Api:
             try:
                 await asyncio.to_thread(self._worker.open)
             except InputError as error:  # nothing is wrong with the request
+                fields = {"reason": str(error)}
+                logger.error("index and models cannot be opened again", extra={"fields": fields})
                 hidden = await asyncio.to_thread(self.settings.sources.hide_places, str(error))
                 raise UnavailableError(f"the earlier ones go on answering: {hidden}") from None
             self.facts = Latest(self._facts, await self._facts())

@@ -35,7 +35,7 @@ from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.worker.stamps import Stamps
 from rejoinder.stores.log.database import LogError
 from rejoinder.stores.names import CALIBRATION
-from rejoinder.stores.store import PATIENCE, StaleError
+from rejoinder.stores.store import PATIENCE, DeniedError, StaleError
 
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
@@ -188,18 +188,17 @@ class Answers:
 
         Raises:
             UnavailableError: the index as it was opened has gone from its database, and the present
-                one cannot be opened.
+                one cannot be opened; or this role may no longer read it.
         """
-        with contextlib.suppress(StaleError):
+        with contextlib.suppress(StaleError, DeniedError):
             return self._search(queries, vectors)
         self._stamps.look()
         self.refresh()
         try:
             return self._search(queries, vectors)
-        except StaleError:
+        except (StaleError, DeniedError) as error:
             raise UnavailableError(
-                "the index has changed, and this server cannot open it as it is now (its log says"
-                " why); reload or restart the server"
+                f"this server cannot search the index as it is now, so reload it: {error}"
             ) from None
 
     def _explain(self, answer: dict[str, Any], query: _Query) -> None:
