@@ -64,6 +64,12 @@ def ask(port, path, body, headers=()):
         return json.load(answer)
 
 
+def get(port, path):
+    """Ask a port of this machine; return the answer."""
+    with urllib.request.urlopen(f"http://localhost:{port}{path}", timeout=40) as answer:
+        return json.load(answer)
+
+
 def free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -25,7 +25,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 INTEGRATIONS = [
     path for path in MODULES if path.parent.name == "integrations" and path.stem not in ("__init__", "models")
 ]
-ADAPTERS = [*INTEGRATIONS, SOURCE / "serving" / "protocol.py"]
+ADAPTERS = [*INTEGRATIONS, *(SOURCE / "serving" / name for name in ("protocol.py", "supervisor.py"))]
 FOLDERS = [ROOT / name for name in ("src", "tests", "scripts", "benchmarks", "workshop")]
 ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 

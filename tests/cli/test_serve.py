@@ -236,7 +236,7 @@ def test_a_signal_ends_workers_that_are_being_replaced(monkeypatch, number):
 
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "unused")
-    monkeypatch.setattr("uvicorn.supervisors.Multiprocess", Replacing)
+    monkeypatch.setattr("rejoinder.serving.supervisor.Supervisor", Replacing)
     try:
         server_processes.run_many({"workers": 2}, None, lambda: None)
     finally:

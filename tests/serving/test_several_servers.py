@@ -16,7 +16,7 @@ import rejoinder
 from rejoinder.corpora.schema import Candidate
 from rejoinder.curation import shared_answers
 from rejoinder.curation.feedback import FeedbackLog
-from rejoinder.curation.outcomes import Outcome
+from rejoinder.curation.outcomes import Outcome, Recorder
 from rejoinder.curation.shared_answers import RecentAnswer, SharedAnswers
 from rejoinder.curation.tickets import Ticket
 from rejoinder.retrieval.index import Index
@@ -26,6 +26,7 @@ from rejoinder.serving.worker.answers import Answers, Question
 from rejoinder.serving.worker.computing import Computing
 from rejoinder.serving.worker.jobs import Job, Lane
 from rejoinder.serving.worker.sources import Sources
+from rejoinder.stores.postgres.schema import FORMAT
 from rejoinder.stores.postgres.segments import SMALL, SegmentTable
 from rejoinder.errors import BusyError
 from rejoinder.stores.store import StaleError, UnreachableError
@@ -113,7 +114,7 @@ def test_shared_answers_go_after_a_day_and_when_there_are_too_many(postgres_stor
     assert shared._log.database.rows("SELECT id FROM answer") == []
 
 
-def test_an_earlier_schema_is_brought_up_to_date_by_the_first_write(postgres_store):
+def test_an_earlier_schema_is_brought_up_to_date_by_the_first_feedback(postgres_store):
     replies = [f"Reply {number}." for number in range(SMALL + 1)]
     Index.build(HashEncoder(), replies, postgres_store)
     with postgres_store._connections.connected() as connection:
@@ -123,11 +124,39 @@ def test_an_earlier_schema_is_brought_up_to_date_by_the_first_write(postgres_sto
     assert index.search([["Reply 7."]], k=1)[0][0].text == "Reply 7."
     postgres_store.check()
     # several servers may be the first at once
-    shared = [SharedAnswers(FeedbackLog(postgres_store)) for _ in range(4)]
+    logs = [FeedbackLog(postgres_store) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda each: each.add({"0" * 32: RecentAnswer("first", ["Hi!"], [0], ["Hello."])}), shared))
-    assert shared[0].find("0" * 32).messages == ["Hi!"]
+        list(threads.map(lambda log: Recorder(index, log).feedback(["Hi!"], [3, 4], chosen=4), logs))
+    assert len(logs[0]) == 4
+    shared = SharedAnswers(logs[0])
+    shared.add({"0" * 32: RecentAnswer("first", ["Hi!"], [0], ["Hello."])})
+    assert shared.find("0" * 32).messages == ["Hi!"]
     assert Index.open(postgres_store, HashEncoder()).add(["New."]) == range(SMALL + 1, SMALL + 2)
+
+
+@pytest.mark.parametrize("earlier", [1, 2])
+def test_a_search_at_a_later_server_brings_no_schema_up_to_date(postgres, earlier, capfd):
+    """Servers of an earlier version go on, and find its answers if their format has them."""
+    address = f"{postgres}&index=earlier{earlier}"
+    large = REPLIES | {f"Reply {number}.": [] for number in range(SMALL)}
+    store = Index.build(rejoinder.load("convert-small"), large, address).store
+    with store._connections.connected() as connection:
+        connection.execute("DROP TABLE added" if earlier == 2 else "DROP TABLE added, answer")
+        connection.execute("UPDATE format SET number = %s", (earlier,))
+    with served(address) as server:
+        answers = [server.ask("/v1/replies", {"messages": ["Where is my order?"]})["answer"] for _ in range(2)]
+        log = FeedbackLog(address)
+        if earlier == 2:
+            until(lambda: len(log.database.rows("SELECT id FROM answer")) == 2)
+        else:
+            until(lambda: "answers are known to this server alone" in capfd.readouterr().err)
+        assert SharedAnswers(log).find("0" * 32) is None
+        SharedAnswers(log).tidy()
+        with store._connections.connected() as connection:
+            assert connection.execute("SELECT number FROM format").fetchall() == [(earlier,)]
+        assert server.ask("/v1/feedback", {"answer": answers[0], "chosen": 1})["chosen"] == 1
+        with store._connections.connected() as connection:
+            assert connection.execute("SELECT number FROM format").fetchall() == [(FORMAT,)]
 
 
 def test_a_change_brings_an_earlier_schema_up_to_date(postgres_store):

@@ -191,7 +191,7 @@ class FeedbackLog:
         if not self.database.exists():
             return
         settings = self.settings()
-        with self.database.writing() as connection:
+        with self.database.writing(create=False) as connection:
             is_right = _is_clock_right(connection, settings.days)
             deleted = entry_table.delete_all_but(connection, MOST_ENTRIES)
             if is_right:

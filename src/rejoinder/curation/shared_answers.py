@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from rejoinder.corpora.redaction import redact
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.tickets import KEPT
+from rejoinder.errors import InputError
 from rejoinder.stores.log import answer_table
 
 MOST_SHARED = 200_000  # the oldest make room
@@ -37,10 +38,23 @@ class SharedAnswers:
         self._until_tidied = 0
 
     def add(self, answers: Mapping[str, RecentAnswer]) -> None:
-        """Keep answers, all or none."""
+        """Keep answers, all or none.
+
+        A search changes nothing but this table: it brings no schema to a later format, which other
+        servers may not read yet.
+
+        Raises:
+            InputError: the schema is of an early format, and has no such table.
+        """
+        database = self._log.database
+        if not database.keeps_answers():
+            raise InputError(
+                f"{database.shown} has no table of answers yet; the next feedback or change of the"
+                " index makes it, then restart the server"
+            )
         if self._log.settings().redact:
             answers = {name: _redacted(answer) for name, answer in answers.items()}
-        with self._log.database.connected(create=True) as connection:
+        with database.connected() as connection:
             answer_table.insert(connection, answers, time.time())
         self._until_tidied -= len(answers)
         if self._until_tidied <= 0:
@@ -49,12 +63,16 @@ class SharedAnswers:
 
     def find(self, name: str) -> RecentAnswer | None:
         """Return an answer by its id; None: there is none, or it was too long ago."""
+        if not self._log.database.keeps_answers():
+            return None
         values = answer_table.find(self._log.database, name, time.time() - KEPT)
         return None if values is None else RecentAnswer(*values)
 
     def tidy(self) -> None:
         """Delete what is too old, and the oldest of too many."""
-        with self._log.database.connected(create=True) as connection:
+        if not self._log.database.keeps_answers():
+            return
+        with self._log.database.connected() as connection:
             answer_table.delete_old(connection, time.time() - KEPT, MOST_SHARED)
 
 

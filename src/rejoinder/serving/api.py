@@ -85,13 +85,16 @@ class Api:
     async def ready(self) -> Any:
         """Return whether requests are taken, and why not."""
         if not self._ready:
+            CURRENT.get().reason = "the server is closing"
             return json_answer({"status": "closing"}, 503)
         is_told = await self.condition.refresh()
         if not is_told and self._worker.is_starting:
             reason = "the process that computes has ended and is started again"
+            CURRENT.get().reason = reason
             return json_answer({"status": "not ready", "reason": reason}, 503)
         trouble = self.condition.value.trouble if is_told else "the index takes long to answer"
         if trouble is not None:
+            CURRENT.get().reason = trouble  # the whole of it, for the log alone
             reason = self.settings.sources.hide_stores(trouble)
             if not self.condition.value.searches:
                 return json_answer({"status": "not ready", "reason": reason}, 503)
@@ -158,6 +161,8 @@ class Api:
             try:
                 await asyncio.to_thread(self._worker.open)
             except InputError as error:  # nothing is wrong with the request
+                fields = {"reason": str(error)}
+                logger.error("index and models cannot be opened again", extra={"fields": fields})
                 hidden = await asyncio.to_thread(self.settings.sources.hide_places, str(error))
                 raise UnavailableError(f"the earlier ones go on answering: {hidden}") from None
             self.facts = Latest(self._facts, await self._facts())

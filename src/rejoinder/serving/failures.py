@@ -9,23 +9,28 @@ from typing import Any
 from rejoinder.curation.tickets import ReusedKeyError
 from rejoinder.errors import BusyError, InputError, NotFoundError
 from rejoinder.serving.http.errors import error_answer
+from rejoinder.serving.http.exchange import CURRENT
 from rejoinder.serving.http.logs import logger
 from rejoinder.serving.worker.condition import READ_ONLY
 from rejoinder.serving.worker.jobs import OverloadedError, UnavailableError
 from rejoinder.serving.worker.sources import Sources
 from rejoinder.stores.log.database import LogError
-from rejoinder.stores.store import DeniedError, UnreachableError
+from rejoinder.stores.store import DeniedError, StaleError, UnreachableError
 
 FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 """What a request may raise that is no error of the program."""
+_PASSING = (BusyError, LogError, StaleError, UnavailableError, UnreachableError)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def failure_answer(error: Exception, sources: Sources) -> Any:
-    """Return what a request that raised one of `FAILURES` is answered, without names of paths."""
+    """Return what a request that raised one of `FAILURES` is answered, without names of paths.
+
+    The log has the whole reason.
+    """
     if isinstance(error, OverloadedError):
         status = 429
-    elif isinstance(error, BusyError | LogError | UnavailableError | UnreachableError):
+    elif isinstance(error, _PASSING):
         status = 503
     elif isinstance(error, DeniedError):
         status = 403
@@ -37,7 +42,10 @@ def failure_answer(error: Exception, sources: Sources) -> Any:
         status = 422
     else:
         status = 400
-    return error_answer(status, sources.hide_stores(str(error)))
+    answer = error_answer(status, sources.hide_stores(str(error)))
+    exchange = CURRENT.get()
+    exchange.reason = exchange.reason and str(error)
+    return answer
 
 
 def _disk_answer(error: OSError) -> Any:

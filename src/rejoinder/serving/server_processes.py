@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from multiprocessing.queues import SimpleQueue
 
     from fastapi import FastAPI
-    from uvicorn.supervisors import Multiprocess
 
+    from rejoinder.serving.supervisor import Supervisor
     from rejoinder.serving.worker.jobs import Worker
 
 
@@ -59,9 +59,8 @@ def run_many(
     Raises:
         Exception: the first process to report could not open index and models, or not listen.
     """
-    from uvicorn.supervisors import Multiprocess
-
     from rejoinder.serving.bounds import configure
+    from rejoinder.serving.supervisor import Supervisor
 
     reports = multiprocessing.get_context("spawn").SimpleQueue()
     failures: list[Exception] = []
@@ -70,7 +69,7 @@ def run_many(
         answers = Path(tempfile.mkdtemp(dir=folder))
         shared = {**settings, "answers": answers, "answers_key": os.urandom(32)}
         application = partial(_worker, shared, listening, reports)
-        supervisor = Multiprocess(configure(application, workers=settings["workers"]), [listening])
+        supervisor = Supervisor(configure(application, workers=settings["workers"]), [listening])
         arguments = (reports, supervisor, announce, failures)
         threading.Thread(target=_read_reports, args=arguments, daemon=True).start()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -80,7 +79,7 @@ def run_many(
         raise failures[0]
 
 
-def _end_at_once(supervisor: Multiprocess, *_: object) -> None:
+def _end_at_once(supervisor: Supervisor, *_: object) -> None:
     """End the workers, also while they are replaced, when uvicorn takes no other signal."""
     # by a thread: the one that the signal has interrupted may hold the event's lock
     threading.Thread(target=supervisor.should_exit.set).start()
@@ -88,7 +87,7 @@ def _end_at_once(supervisor: Multiprocess, *_: object) -> None:
 
 def _read_reports(
     reports: SimpleQueue[Exception | None],
-    supervisor: Multiprocess,
+    supervisor: Supervisor,
     announce: Callable[[], None],
     failures: list[Exception],
 ) -> None:
@@ -115,6 +114,8 @@ def _worker(
     assert parent is not None
     threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
     computing = ComputingProcess(settings["sources"])
+    # uvicorn's handler would let it open all of it first
+    on_signal = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         computing.open()
         application = _application(settings, computing)
@@ -123,29 +124,41 @@ def _worker(
         computing.close()
         reports.put(error)
         sys.exit(1)
+    finally:
+        signal.signal(signal.SIGTERM, on_signal)
     return ReportedStart(application, reports)
 
 
 class ReportedStart:
-    """ASGI application that reports, by None, that it has started and answers from now on."""
+    """ASGI application that reports, by None, that it has started and answers from now on.
+
+    It reports the error if it cannot start.
+    """
 
     def __init__(
         self, app: Callable[[Scope, Receive, Send], Any], reports: SimpleQueue[Exception | None]
     ) -> None:
         self._app = app
         self._reports = reports
+        self._has_started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand on what comes, and report the end of the start."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, self._reporting(send))
-        else:
+        if scope["type"] != "lifespan":
             await self._app(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, self._reporting(send))
+        except Exception as error:
+            if not self._has_started:
+                self._reports.put(error)
+            raise
 
     def _reporting(self, send: Send) -> Send:
         async def report(message: Scope) -> None:
             await send(message)
             if message["type"] == "lifespan.startup.complete":
+                self._has_started = True
                 self._reports.put(None)
 
         return report

@@ -13,7 +13,7 @@ from rejoinder.serving.recent_answers import is_answer_id
 from rejoinder.serving.worker.batcher import Batcher
 from rejoinder.serving.worker.jobs import Job, OverloadedError
 from rejoinder.stores.log.database import LogError
-from rejoinder.stores.store import StaleError
+from rejoinder.stores.store import StaleError, UnreachableError
 
 SHARING_PAUSE = 0.05  # seconds, in which answers gather
 MOST_UNSHARED = 10_000  # answers that wait while the database is away; the oldest make room
@@ -85,7 +85,9 @@ class Sharing:
         except (OverloadedError, BusyError):
             self._keep(answers)
         except InputError as error:
-            if isinstance(error, (LogError, StaleError)):
+            if isinstance(error, UnreachableError):
+                self._keep(answers)
+            if isinstance(error, (LogError, StaleError, UnreachableError)):
                 raise
             self._may_share = False  # a role that only reads; it can log no feedback either
             fields = {"reason": str(error)}

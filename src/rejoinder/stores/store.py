@@ -36,6 +36,10 @@ class UnreachableError(RejoinderError, OSError):
     """A store cannot be reached."""
 
 
+class LockedOutError(UnreachableError, InputError):
+    """A store lets this user in no longer: whoever has it open goes on as if it were away."""
+
+
 class DeniedError(InputError):
     """The user of a store has no right to do that."""
 

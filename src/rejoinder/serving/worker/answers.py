@@ -18,7 +18,7 @@ from rejoinder.curation.shared_answers import SharedAnswers
 from rejoinder.curation.tickets import Ticket
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.vectors import ContextVectors
-from rejoinder.errors import BusyError, InputError
+from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.cascade import Cascade, answered
 from rejoinder.retrieval.index import Index
@@ -35,7 +35,7 @@ from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.worker.stamps import Stamps
 from rejoinder.stores.log.database import LogError
 from rejoinder.stores.names import CALIBRATION
-from rejoinder.stores.store import PATIENCE, StaleError
+from rejoinder.stores.store import PATIENCE, DeniedError, StaleError
 
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
@@ -141,7 +141,7 @@ class Answers:
         """Raise UnreachableError while the store of the index hangs."""
         self._stamps.check()
 
-    def replies(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
+    def replies(self, questions: list[Question]) -> list[dict[str, Any] | RejoinderError]:
         """Encode all conversations together, and search once for questions with equal options."""
         results: list[Any] = [None] * len(questions)
         queries: list[_Query] = []
@@ -175,7 +175,7 @@ class Answers:
             try:
                 own = [queries[number] for number in numbers]
                 answers = self._search_again_if_stale(own, chosen)
-            except InputError as error:
+            except (InputError, UnavailableError) as error:
                 answers = [error] * len(numbers)
             for number, answer in zip(numbers, answers, strict=True):
                 if isinstance(answer, dict):
@@ -184,13 +184,22 @@ class Answers:
         return results
 
     def _search_again_if_stale(self, queries: Sequence[_Query], vectors: Any) -> list[Any]:
-        """Search; once more if another server has changed the index just now."""
+        """Search; once more if another server has changed the index just now.
+
+        Raises:
+            UnavailableError: the index as it was opened has gone from its database, and the present
+                one cannot be opened; or this role may no longer read it.
+        """
+        with contextlib.suppress(StaleError, DeniedError):
+            return self._search(queries, vectors)
+        self._stamps.look()
+        self.refresh()
         try:
             return self._search(queries, vectors)
-        except StaleError:
-            self._stamps.look()
-            self.refresh()
-            return self._search(queries, vectors)
+        except (StaleError, DeniedError) as error:
+            raise UnavailableError(
+                f"this server cannot search the index as it is now, so reload it: {error}"
+            ) from None
 
     def _explain(self, answer: dict[str, Any], query: _Query) -> None:
         """Add how the message was read, and why there is no reply, where a program can tell."""
@@ -203,7 +212,7 @@ class Answers:
             reason = self.index.silence(query.question.messages, query.options)
             answer |= {} if reason is None else {"reason": reason}
 
-    def compare(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
+    def compare(self, questions: list[Question]) -> list[dict[str, Any] | RejoinderError]:
         """Find the best replies of the second index."""
         if self.second is None:
             raise InputError("this server has no second index; start it with --beside INDEX")

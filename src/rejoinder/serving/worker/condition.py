@@ -10,10 +10,15 @@ from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.stamps import Stamps
+from rejoinder.stores.database.candidates import GRAPHS
 from rejoinder.stores.store import DeniedError, UnreachableError
 
 RETRY = 1.0  # seconds until the condition of an index is looked at again
 
+REPLACED = (
+    "the index was built again with another model, and this server has the earlier one: reload it"
+    " (SIGHUP, or POST /admin/reload)"
+)
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -51,6 +56,8 @@ class ConditionWatch:
         try:
             self._stamps.check()
             self._index.store.check()
+            if self._is_replaced():
+                return Condition(REPLACED, self._has_all())
             self._log.database.check()
         except DeniedError:
             pass
@@ -62,3 +69,13 @@ class ConditionWatch:
             if error.errno not in READ_ONLY:
                 return Condition(str(error))
         return Condition(None, searches)
+
+    def _is_replaced(self) -> bool:
+        """Return whether the index in the store is of another model than the one that is open."""
+        present = self._index.store.read_manifest().model
+        return present.fingerprint != self._index.manifest.model.fingerprint
+
+    def _has_all(self) -> bool:
+        """Return whether the index can be searched without its store: all is in memory or files."""
+        approximate = self._index.manifest.approximate
+        return approximate is None or approximate.file != GRAPHS

@@ -61,6 +61,7 @@ class Follower:
         self._index = index
         self._loading: Loading | None = None
         self._retry_at = 0.0
+        self._told = ""  # why it could not be opened, as the log has it
 
     def load(self, stamp: Hashable) -> bool:
         """Load the index, whose store has this `stamp` now; return whether it was loaded.
@@ -77,11 +78,18 @@ class Follower:
         failure = loading.failure()
         if failure is not None:
             self._retry_at = time.monotonic() + RETRY
-            fields = {"reason": str(failure)}
-            logger.warning(
-                "the index has changed and cannot be opened; the earlier one goes on answering",
-                extra={"fields": fields},
-            )
+            self._tell(str(failure))
             return False
         self.stamp = loading.stamp
+        self._told = ""
         return True
+
+    def _tell(self, reason: str) -> None:
+        """Log why the index cannot be opened, unless that was the reason the last time, too."""
+        if reason != self._told:
+            self._told = reason
+            logger.warning(
+                "the index has changed and cannot be opened; the earlier one goes on answering as"
+                " far as it is in memory",
+                extra={"fields": {"reason": reason}},
+            )

@@ -112,10 +112,10 @@ class LogFile(LogDatabase):
             raise
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, create: bool = True) -> Iterator[sqlite3.Connection]:
         """Yield a connection in a transaction, which an exception undoes."""
         try:
-            with self.connected(create=True) as connection:
+            with self.connected(create=create) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection

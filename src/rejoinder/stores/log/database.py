@@ -70,14 +70,19 @@ class LogDatabase(ABC):
     def exists(self) -> bool:
         """Return whether something was ever written."""
 
+    def keeps_answers(self) -> bool:
+        """Return whether it has a table of answers; see `curation.shared_answers`."""
+        return False
+
     @abstractmethod
     def connected(self, *, create: bool = False) -> AbstractContextManager[Connection]:
         """Yield a connection, which no other thread has meanwhile."""
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[Connection]:
+    def writing(self, *, create: bool = True) -> AbstractContextManager[Connection]:
         """Yield a connection in a transaction, which an exception undoes.
 
+        Without `create` one that servers share stays in an earlier format.
         No two processes write at once: entries are numbered in the order in which they appear.
         """
 

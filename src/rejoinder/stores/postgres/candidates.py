@@ -76,12 +76,32 @@ class PostgresCandidates(DatabaseCandidates):
     def _ask(
         self, questions: Sequence[GraphQuestion], effort: int
     ) -> list[Mapping[int, StoredRow]]:
-        """Ask all at once, by several connections: PostgreSQL answers each in a process."""
+        """Ask; once more if connections break meanwhile, which a later one may not."""
+        opened: list[psycopg.Connection[Any]] = []
+        breaks = self.connections.breaks
+        try:
+            return self._ask_once(questions, effort, opened)
+        except UnreachableError:
+            if not opened or self.connections.breaks != breaks:  # it is away, or it hangs
+                raise
+            return self._ask_once(questions, effort, [])
+
+    def _ask_once(
+        self,
+        questions: Sequence[GraphQuestion],
+        effort: int,
+        opened: list[psycopg.Connection[Any]],
+    ) -> list[Mapping[int, StoredRow]]:
+        """Ask all at once, by several connections: PostgreSQL answers each in a process.
+
+        Those that could be opened are added to `opened`.
+        """
         if not questions:
             return []
         tables = [question.segment.record.name for question in questions]
         with lost_named(self.connections, tables), contextlib.ExitStack() as stack:
             connections = self._several(stack, min(len(questions), TOGETHER))
+            opened += connections
             for connection in connections:
                 stack.enter_context(pipelined(connection))
                 # in one transaction with the questions, and in one round trip with the first

@@ -69,6 +69,7 @@ class _Pool:
     def __init__(self) -> None:
         self._connections: list[tuple[psycopg.Connection[Any], str]] = []
         self._used: list[psycopg.Connection[Any]] = []
+        self.breaks = 0  # how often `break_off` was called
         self._process = os.getpid()
         self._lock = threading.Lock()
 
@@ -115,6 +116,7 @@ class _Pool:
         from psycopg import Error
 
         with self._lock:
+            self.breaks += 1
             for connection in self._used:
                 with contextlib.suppress(Error, OSError):  # it has just been closed
                     own = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
@@ -160,6 +162,11 @@ class Connections:
         """Yield a connection in a transaction, which an exception undoes."""
         with self.connected() as connection, connection.transaction():
             yield connection
+
+    @property
+    def breaks(self) -> int:
+        """How often all that waited for the database was ended by `break_off`."""
+        return self._pool.breaks
 
     def named_errors(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which PostgreSQL's errors say what to do."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rejoinder.errors import BusyError, InputError
 from rejoinder.patterns import search_pattern
-from rejoinder.stores.store import DeniedError, StaleError, UnreachableError
+from rejoinder.stores.store import DeniedError, LockedOutError, StaleError, UnreachableError
 
 if TYPE_CHECKING:
     import psycopg
@@ -37,6 +37,7 @@ _REFUSED_TEXT = search_pattern(
 _STARTING_TEXT = search_pattern("the database system is|not yet accepting connections")
 _SERVICE_TEXT = search_pattern("service file|definition of service")
 _CROWDED_TEXT = search_pattern("too many (?:clients|connections)|connection slots")
+_BRACKETS = str.maketrans("()", "[]")
 
 
 @contextlib.contextmanager
@@ -70,12 +71,12 @@ def _raise(error: psycopg.Error, shown: object) -> NoReturn:
             f"{shown} has changed since it was opened; open it again ({reason})"
         ) from None
     if code in _REFUSED or _REFUSED_TEXT.search(reason):
-        raise InputError(
+        raise LockedOutError(
             f"{shown}: PostgreSQL lets nobody in so ({reason}); set PGUSER and PGPASSWORD, or "
             "~/.pgpass, or a service file (PGSERVICE)"
         ) from None
     if code == _NO_DATABASE or _NO_DATABASE_TEXT.search(reason):
-        raise InputError(
+        raise LockedOutError(
             f"{shown}: there is no such database ({reason}); create it, or check its name"
         ) from None
     if code.startswith(_REFUSING):
@@ -131,7 +132,10 @@ def _raise_of_settings(code: str, reason: str, shown: object) -> None:
 
 
 def _line(error: psycopg.Error) -> str:
-    """Return the error's own words, the first line of them."""
+    """Return the error's own words, the first line of them, without parentheses.
+
+    `PostgresStore.hide_place` knows them by the parentheses in which they stand.
+    """
     text = error.diag.message_primary or str(error)
     lines = [line for line in text.splitlines() if line.strip()]
-    return " ".join((lines or [type(error).__name__])[0].split())
+    return " ".join((lines or [type(error).__name__])[0].split()).translate(_BRACKETS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.errors import BusyError
 from rejoinder.stores.log.database import TIMEOUT, LogDatabase, LogError, Values
 from rejoinder.stores.postgres.connections import Connections
-from rejoinder.stores.postgres.schema import FORMAT, find_format, make_schema
+from rejoinder.stores.postgres.schema import ANSWERS_SINCE, FORMAT, find_format, make_schema
 
 if TYPE_CHECKING:
     import psycopg
@@ -51,6 +51,10 @@ class PostgresLog(LogDatabase):
                 self._format = find_format(connection, self.connections.address) or 0
         return self._format > 0
 
+    def keeps_answers(self) -> bool:
+        """Return whether the schema has a table of answers; one of the first format has none."""
+        return self.exists() and self._format >= ANSWERS_SINCE
+
     @contextlib.contextmanager
     def connected(self, *, create: bool = False) -> Iterator[LogConnection]:
         """Yield a connection, which no other thread has meanwhile.
@@ -64,10 +68,10 @@ class PostgresLog(LogDatabase):
             yield LogConnection(connection)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[LogConnection]:
+    def writing(self, *, create: bool = True) -> Iterator[LogConnection]:
         """Yield a connection in a transaction, which an exception undoes."""
         try:
-            with self.connected(create=True) as connection, connection.transaction():
+            with self.connected(create=create) as connection, connection.transaction():
                 connection.wait_for_writers(self.connections.address.schema)
                 yield connection
         except (BusyError, OSError) as error:

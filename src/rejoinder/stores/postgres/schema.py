@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 FORMAT = 3
+ANSWERS_SINCE = 2  # the format that has a table of answers
 _MAKING = 3  # of advisory locks, beside those of the log's writers and of a change
 _TABLES = (
     "CREATE TABLE format (number integer NOT NULL)",

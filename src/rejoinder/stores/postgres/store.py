@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import BusyError, InputError
+from rejoinder.patterns import search_pattern
 from rejoinder.progress import Track
 from rejoinder.stores.database.candidates import check_method
 from rejoinder.stores.manifest import ApproximateRecord, Manifest, Method, parse_manifest
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _CHANGING = 2  # of two advisory locks: that of who changes the index
 _MEND = "build the index again"
+_WORDS = search_pattern(r" \([^()]*\)")
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'segment-%%'"
 _SWEEPABLE = ("segment-", "head-")  # how names begin of what goes when no manifest names it
 _SWEPT = " UNION ALL ".join([_TABLES, "SELECT name FROM file WHERE name LIKE 'head-%%'"])
@@ -89,6 +91,14 @@ class PostgresStore(Store):
             (f"{shown}: ", ""),
             (shown, "the index"),
         ]
+
+    def hide_place(self, text: str) -> str:
+        """Return an error's text without the place of the index, nor words of PostgreSQL.
+
+        These name host, port, role and database. They stand in parentheses; see `errors`.
+        """
+        before, place, after = text.partition(self.address.shown)
+        return super().hide_place(before + place + _WORDS.sub("", after))
 
     def is_same(self, other: Store) -> bool:
         """Return whether another store keeps the same index."""
