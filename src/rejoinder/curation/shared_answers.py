@@ -50,7 +50,7 @@ class SharedAnswers:
         if not database.keeps_answers():
             raise InputError(
                 f"{database.shown} has no table of answers yet; the next feedback or change of the"
-                " index makes it, then restart the server"
+                " index makes it"
             )
         if self._log.settings().redact:
             answers = {name: _redacted(answer) for name, answer in answers.items()}

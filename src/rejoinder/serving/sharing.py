@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from rejoinder.curation.shared_answers import RecentAnswer
 from rejoinder.errors import BusyError, InputError
@@ -17,6 +18,7 @@ from rejoinder.stores.store import StaleError, UnreachableError
 
 SHARING_PAUSE = 0.05  # seconds, in which answers gather
 MOST_UNSHARED = 10_000  # answers that wait while the database is away; the oldest make room
+REFUSED = 60.0  # seconds until sharing is tried again where the database does not let it
 TRIES = 3  # for an answer that another server has given just now
 _NAME = "sharing answers"
 
@@ -32,7 +34,8 @@ class Sharing:
     def __init__(self, queue: Batcher, background: Background) -> None:
         self._queue = queue
         self._background = background
-        self._may_share = True
+        self._refused_until = 0.0  # of `time.monotonic`
+        self._refusal = ""  # why, as the log has it
         self._unshared: dict[str, RecentAnswer] = {}
         self._has_unshared = asyncio.Event()
         background.start(_NAME, self._share)
@@ -48,12 +51,12 @@ class Sharing:
 
     def add(self, name: str, answer: RecentAnswer) -> None:
         """Share an answer soon, by its id."""
-        if self._may_share:
+        if not self._is_refused():
             self._keep({name: answer})
 
     async def find(self, name: str) -> RecentAnswer | None:
         """Return an answer by its id; None: there is none, or it was too long ago."""
-        if not self._may_share or not is_answer_id(name):
+        if self._is_refused() or not is_answer_id(name):
             return None
         for _ in range(TRIES):
             answer: RecentAnswer | None = await self._queue.submit(Job(edits.find_shared, name))
@@ -67,6 +70,17 @@ class Sharing:
         while len(self._unshared) > MOST_UNSHARED:
             del self._unshared[next(iter(self._unshared))]
         self._has_unshared.set()
+
+    def _is_refused(self) -> bool:
+        return time.monotonic() < self._refused_until
+
+    def _refuse(self, reason: str) -> None:
+        """Share nothing for a while; say why, unless that was the reason the last time, too."""
+        self._refused_until = time.monotonic() + REFUSED
+        if reason != self._refusal:
+            self._refusal = reason
+            fields = {"reason": reason}
+            logger.warning("answers are known to this server alone", extra={"fields": fields})
 
     async def _share(self) -> None:
         while await self._has_unshared.wait():
@@ -89,9 +103,7 @@ class Sharing:
                 self._keep(answers)
             if isinstance(error, (LogError, StaleError, UnreachableError)):
                 raise
-            self._may_share = False  # a role that only reads; it can log no feedback either
-            fields = {"reason": str(error)}
-            logger.warning("answers are known to this server alone", extra={"fields": fields})
+            self._refuse(str(error))  # a role that only reads: it can log no feedback either
         except BaseException:
             self._keep(answers)
             raise
