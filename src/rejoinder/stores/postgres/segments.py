@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.errors import InputError
 from rejoinder.stores.database.content import Content
 from rejoinder.stores.database.segment import DatabaseSegment, StoredRow
 from rejoinder.stores.manifest import Manifest
@@ -176,17 +175,16 @@ class _Rows(NamedTuple):
 
 @contextlib.contextmanager
 def lost_named(connections: Connections, tables: Sequence[str]) -> Iterator[None]:
-    """Turn the error about a table that is gone into that of one that the index still needs.
+    """Say of a table that is gone if the manifest in the database still names it.
 
     Raises:
-        InputError: the manifest in the database names it.
-        StaleError: it does not.
+        StaleError: a table is gone, as after each change, or lost.
     """
     try:
         yield
     except StaleError:
         if (lost := _lost(connections, tables)) is not None:
-            raise InputError(
+            raise StaleError(
                 f"{connections.address.shown}: its table {lost} is gone; restore it from a backup, "
                 "or build the index again"
             ) from None
