@@ -17,6 +17,7 @@ from rejoinder.text.signs.lexicon import (
     QUESTION,
     TIME_WORDS,
 )
+from rejoinder.text.signs.objects import is_of_another, is_only_named
 from rejoinder.text.signs.phrases import had_places, offered_places
 from rejoinder.text.signs.poles import MOVES, QUALITIES, has_content, pole_of
 from rejoinder.text.signs.sign import Said, Sign
@@ -52,6 +53,8 @@ def signs(text: str) -> Mapping[str, Said]:
         is_kept = word in readings and (readings[word].sign.is_denial or sign is Sign.ABLE)
         if not is_kept:
             readings[word] = Said(sign, is_other)
+    for word in _denied_of_one_thing(tokens, denied) & readings.keys():
+        readings[word] = readings[word]._replace(sign=Sign.OPEN)
     _open_what_is_ended(readings)
     if is_unasked(tokens):
         _regret_what_is_so(readings)
@@ -74,7 +77,15 @@ def _said_sign(tokens: list[str], position: int) -> Sign:
     """Return the sign of a word that nothing denies."""
     if is_so(tokens, position):
         return Sign.SO
-    return Sign.ABLE if is_possible(tokens, position) else Sign.WISHED
+    if is_possible(tokens, position):
+        return Sign.ABLE
+    return Sign.OPEN if is_only_named(tokens, position) else Sign.WISHED
+
+
+def _denied_of_one_thing(tokens: list[str], denied: Mapping[int, Sign]) -> set[str]:
+    """Return the verbs that are denied of one thing and said of another one."""
+    places = (place for place, sign in denied.items() if sign.is_denial)
+    return {pole_of(tokens, place)[0] for place in places if is_of_another(tokens, place)}
 
 
 def _open_what_is_ended(readings: dict[str, Said]) -> None:
