@@ -201,9 +201,10 @@ STORY = " ".join(["We have lived here for long and like the place and the people
     [
         ("The shoes are too small. How do I return them?", ["The shoes are too small.", "The shoes are too small. How do I return them?"]),
         ("My card has a new number. Please use it.", ["My card has a new number.", "My card has a new number. Please use it."]),
-        ("The shoes are too small. How do I return shoes?", ["The shoes are too small.", "How do I return shoes?"]),
-        ("Do you sell shoes? How do I return them?", ["Do you sell shoes?", "How do I return them?"]),
+        ("The shoes are too small. How do I return shoes?", ["The shoes are too small.", "The shoes are too small. How do I return shoes?", "How do I return shoes?"]),
+        ("I bought shoes. Do you sell socks? How do I return them?", ["I bought shoes.", "I bought shoes. Do you sell socks?", "Do you sell socks?", "How do I return them?"]),
         ("Thanks for all. How do I return them?", ["How do I return them?"]),
+        ("The bus was late. The shoes are too small.", ["The bus was late.", "The shoes are too small."]),
     ],
 )
 def test_what_refers_back_in_a_long_message_is_read_with_what_it_refers_to(end, parts):

@@ -186,11 +186,17 @@ def _without_greetings(sentences: Sequence[str]) -> str:
 
 
 def _with_subjects(sentences: Sequence[str]) -> Iterator[str]:
-    """Yield sentences; what asks and refers back, "How do I return it?", behind the one before."""
+    """Yield sentences; before one that asks, it and the one that tells of what, as one.
+
+    What refers back, "How do I return it?", says too little alone.
+    """
     for before, sentence in itertools.pairwise(("", *sentences)):
-        is_open = has_content(sentence) and asks(sentence) and refers_back(sentence)
+        is_asked = has_content(sentence) and asks(sentence)
         is_told = has_content(before) and not asks(before) and not is_courtesy(before)
-        yield f"{before} {sentence}" if is_open and is_told else sentence
+        if is_asked and is_told:
+            yield f"{before} {sentence}"
+        if not (is_asked and is_told and refers_back(sentence)):
+            yield sentence
 
 
 def _told(sentence: str) -> list[str]:
