@@ -59,7 +59,7 @@ def test_the_best_reply_comes_first_with_score_and_position(index):
 
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.text(), st.dictionaries(st.text(), json_values, max_size=3)), max_size=9))
+@given(st.lists(st.tuples(st.text().filter(str.strip), st.dictionaries(st.text(), json_values, max_size=3)), max_size=9))
 def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries):
     folder = tmp_path_factory.mktemp("index") / "index"
     encoder = TableEncoder(np.eye(9, dtype=np.float32))
@@ -73,12 +73,23 @@ def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries):
 
 
 @pytest.mark.parametrize(("candidate", "told"), [
-    (Candidate("", {"x": {1}}), "set"), (Candidate("", {"x": float("nan")}), "float"), (Candidate("\ud800"), "utf-8"),
+    (Candidate("a", {"x": {1}}), "set"), (Candidate("a", {"x": float("nan")}), "float"), (Candidate("\ud800"), "utf-8"),
 ])  # fmt: skip
 def test_what_json_cannot_hold_is_refused_with_the_position(tmp_path, encoder, candidate, told):
     with pytest.raises(InputError, match=f"reply 1 .*{told}"):
         Index.build(encoder, ["fine", candidate], tmp_path / "index")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("reply", ["", " \n", Candidate("\t", title="Hours")])
+def test_a_blank_reply_is_refused(tmp_path, encoder, reply):
+    with pytest.raises(InputError, match="the text of a reply is blank"):
+        Index.build(encoder, ["fine", reply], tmp_path / "index")
+    assert list(tmp_path.iterdir()) == []
+    index = Index.build(encoder, ["fine"], tmp_path / "index")
+    with pytest.raises(InputError, match="the text of a reply is blank"):
+        index.add([reply])
+    assert len(index) == 1
 
 
 def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_same(index):

@@ -82,9 +82,10 @@ class Editor:
             fields = {**fields, "examples": own, "learned": learned}
         if "title" in fields and "payload" not in fields and old.payload.get("title") == old.title:
             fields["payload"] = {**old.payload, "title": fields["title"]}  # a column of its table
-        new = as_candidate(replace(old, **fields))
-        if not new.text.strip():
+        edited = replace(old, **fields)
+        if isinstance(edited.text, str) and not edited.text.strip():
             raise InputError("a reply needs a text; retire it instead")
+        new = as_candidate(edited)
         return self._change("edit", {position: new})
 
     def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> list[Change]:

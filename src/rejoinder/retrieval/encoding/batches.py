@@ -269,11 +269,13 @@ def as_candidate(reply: object) -> Candidate:
         InputError: it is neither a text nor a Candidate, or one of its fields is of another type.
     """
     if isinstance(reply, str):
-        return Candidate(str(reply))  # of a text of NumPy too
+        reply = Candidate(reply)
     if not isinstance(reply, Candidate):
         raise InputError(f"a reply is a text or a Candidate; given: {shown(reply)}")
     if not isinstance(reply.text, str):
         raise InputError(f"the text of a reply is {shown(reply.text)}; give a text")
+    if not reply.text.strip():
+        raise InputError(f"the text of a reply is blank ({shown(reply.text)}); give a text")
     if not isinstance(reply.title, str):
         raise InputError(
             f"the title of {reply.text[:60]!r} is {shown(reply.title)}; give a text, '' for none"
