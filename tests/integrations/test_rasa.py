@@ -24,6 +24,7 @@ from rejoinder.serving.server_settings import ServerSettings
 from rejoinder.serving.worker.computing import Computing
 from tests.retrieval.conftest import HashEncoder
 
+NOTHING = {"name": None, "confidence": 0.0}
 PAGE = Path(__file__).parents[2] / "docs" / "rasa.md"
 
 
@@ -52,7 +53,9 @@ def component(monkeypatch):
             monkeypatch.setitem(sys.modules, node.module, module)
     recipe = sys.modules["rasa.engine.recipes.default_recipe"].DefaultV1Recipe
     recipe.register, recipe.ComponentType = register, SimpleNamespace(INTENT_CLASSIFIER="intents")
-    monkeypatch.setitem(sys.modules, "requests", ModuleType("requests"))
+    requests = ModuleType("requests")
+    requests.RequestException = OSError  # which it is
+    monkeypatch.setitem(sys.modules, "requests", requests)
     names = {}
     exec(compile(tree, str(PAGE), "exec"), names)
     return names["RejoinderIntents"]
@@ -83,10 +86,23 @@ def test_messages_get_their_intents(component, tmp_path):
         sys.modules["requests"].post = post
         assert made.process([*messages, silent]) == [*messages, silent]
         assert made.process([silent]) == [silent]
+        [long] = made.process([Message(text=f"{texts[0]} " * 2000)])
+        assert long["intent"]["name"] == messages[0]["intent"]["name"]
     for message, told in zip(messages, classifier.predict(texts), strict=True):
         assert message["intent"]["name"] == (None if told.out_of_scope else told.labels[0])
         assert [each["name"] for each in message["intent_ranking"]] == [
             label for label, _ in told.ranking
         ]
     assert {message["intent"]["name"] for message in messages} > {None}
-    assert "intent" not in silent
+    assert (silent["intent"], silent["intent_ranking"]) == (NOTHING, [])
+
+
+def test_while_the_server_is_away_the_fallback_answers(component, caplog):
+    def post(*_, **__):
+        raise ConnectionError("refused")
+
+    sys.modules["requests"].post = post
+    made = component.create(component.get_default_config(), None, None, None)
+    [message] = made.process([Message(text="Hello?")])
+    assert (message["intent"], message["intent_ranking"]) == (NOTHING, [])
+    assert "the Rejoinder server has told no intents" in caplog.text
