@@ -16,6 +16,7 @@ from typing import Any
 from rejoinder.html_text import is_html, text_of_html
 from rejoinder.text.courtesy import asks, calls, has_content, says_when, words
 from rejoinder.text.mails.cleaning import clean_mail
+from rejoinder.text.mails.courtesy import greets_group
 from rejoinder.text.references import refers_back
 from rejoinder.text.sentences.clauses import begins_with_greeting, is_courtesy, without_courtesy
 from rejoinder.text.sentences.frames import without_frame
@@ -168,7 +169,8 @@ def _read_alone(sentence: str) -> tuple[str, ...]:
     """
     rest = without_courtesy(sentence)
     courtesy = sentence.replace(rest, " ")
-    is_meant = has_content(courtesy) or says_when(courtesy) or is_courtesy(rest)
+    is_named = has_content(courtesy) and not greets_group(courtesy.strip())
+    is_meant = is_named or says_when(courtesy) or is_courtesy(rest)
     is_asked = asks(rest) or is_question(words(rest)) or begins_with_greeting(sentence)
     if is_asked and not is_meant:
         return (rest,)

@@ -16,6 +16,7 @@ MAX_SALUTATION = 80  # letters of a line that is a salutation
 MAX_CLOSING = 80  # of a line that is a closing
 MAX_NAMES = 8  # words behind a closing, in its line
 MAX_ADDRESSEE = 3  # words of a first line that is a name
+MAX_CALLED = 6  # words behind a greeting that are none of a name: "all at the old town library"
 MIN_ADDRESS = 2  # words of names; more are an address
 
 FIRST_PERSON = frozenset(["i", "i'm", "i've", "i'd", "i'll", "me", "my", "mine", "myself"])
@@ -23,7 +24,8 @@ _MARKS = " ,.!:;|&()\u2013\u2014-"
 _GREETING = match_pattern(
     rf"(?i)(?:{GREETING}"
     r"|(?:morning|afternoon|evening)(?=[^\n]{0,60}[,!]$)"
-    r"|to whom it may concern|fao|attn|hallo|liebe[sr]?|sehr geehrte[rs]?"
+    r"|to whom (?:it|this) may concern|to (?:the|all)(?=[^\n]{0,60},$)"
+    r"|fao|attn|hallo|liebe[sr]?|sehr geehrte[rs]?"
     r"|guten (?:tag|morgen|abend)|moin"
     r"|gr\u00fc\u00df gott|servus|bonjour|bonsoir|salut|ch[e\u00e8]re?|madame|hola"
     r"|buen(?:os d\u00edas|as tardes|as noches)|estimad[oa]s?|querid[oa]s?|buon ?giorno"
@@ -31,7 +33,7 @@ _GREETING = match_pattern(
     r"|a noite)|prezad[oa]s?|car[oai]|exm[oa]s?)\b"
 )
 _LETTER_GREETING = match_pattern(  # what is addressed behind it is no request
-    r"(?i)(?:dear|fao|attn|liebe|sehr|ch[e\u00e8]r|estimad|querid|gentil|spett|egregi|prezad|exm)"
+    r"(?i)(?:dear|to|fao|attn|liebe|sehr|ch[e\u00e8]r|estimad|querid|gentil|spett|egregi|prezad|exm)"
 )
 _FORMULA = match_pattern(
     r"(?i)(?:(?:with |my )?(?:very )?(?:best|kind|kindest|warm|warmest|many)(?: (?:regards|wishes"
@@ -71,6 +73,8 @@ _AWAITING = match_pattern(
 _ORDER = match_pattern(r"(?i)(?:have|take)\b")
 _WISHED_TO = frozenset(["ahead", "again", "all", "and", "everyone", "now", "soon", "there", "too"])
 _PLACING = frozenset(["at", "for", "in", "of", "on", "to", "with"])  # before no name of a sender
+_WHERE = frozenset(["at", "behind", "from", "in", "of"])  # whoever is greeted works
+_ABOUT = frozenset(["about", "for", "on", "regarding", "to", "with", "without"])  # no addressee
 _HASTE = frozenset(["please", "pls", "plz", "asap", "urgently", "immediately"])
 _PARTING_WORDS = """
 regards rgds brgds greetings wishes love hugs kisses sincerely faithfully truly respectfully warmly
@@ -108,7 +112,20 @@ violet wade wall walls ward waters weaver weeks wells west white will winter wis
 young
 """
 _GROUP_WORDS = "team teams staff folks people crew department dept co corp gmbh inc llc ltd plc"
+_ADDRESSEE_WORDS = """
+agency airline bakery bank bookshop cafe centre cinema clinic club college company council dentist
+doctor gallery gym hospital hostel hotel landlady landlord librarian librarians library museum
+office pharmacy practice reception receptionist restaurant salon school seller shop store studio
+surgery teacher theatre university vet zoo
+"""
+_VERB_WORDS = "is are was were am has had does did isn't aren't doesn't didn't won't"
+VERBS = frozenset(_VERB_WORDS.split())
+"""Verbs of a clause that tells something."""
 _GROUPS = frozenset(_GROUP_WORDS.split())
+_ADDRESSEES = frozenset(_ADDRESSEE_WORDS.split())
+_ALL_WORDS = "all everybody everyone folks guys madam sir sirs team there"
+_ALL = frozenset(_ALL_WORDS.split())  # behind whom nobody else is named
+_NO_NAMES = FIRST_PERSON | VERBS | _ABOUT | {"have", "do", "can", "could", "will", "would"}
 _PARTING = frozenset(_PARTING_WORDS.split())
 _DATES = frozenset((*WEEKDAYS, *MONTHS))
 _NAMES = frozenset(_NAME_WORDS.split())
@@ -123,18 +140,67 @@ def is_salutation(line: str) -> bool:
     """Return whether a line greets people, teams or places, and says nothing else.
 
     A name may have small letters if it is the only word, with a mark behind it. "Dear" is said to
-    people alone: words behind it may be common ones.
+    people alone: words behind it may be common ones, and with a mark behind them have small
+    letters.
     """
-    greeting = _GREETING.match(line) if len(line) <= MAX_SALUTATION else None
-    if greeting is None or "?" in line:
+    addressed = _addressed(line)
+    if addressed is None:
         return False
-    addressed = line[greeting.end() :].strip(_MARKS)
     if not has_content(addressed) or is_name(addressed):
         return True
-    if _LETTER_GREETING.match(line) and _is_capital(addressed) and not asks(addressed):
+    is_letter = _LETTER_GREETING.match(line) is not None
+    if is_letter and _is_capital(addressed) and not asks(addressed):
         return True
-    is_called = line.endswith((",", "!")) and len(words(addressed)) == 1
-    return is_called and not is_common(addressed)
+    is_called = len(words(addressed)) == 1 and not is_common(addressed)
+    return line.endswith((",", "!")) and (is_called or greets_group(line))
+
+
+def greets_group(line: str) -> bool:
+    """Return whether a line greets a group, or somebody who serves; "dear" is said to no others."""
+    addressed = _addressed(line)
+    if addressed is None or not _is_called(addressed):
+        return False
+    return _LETTER_GREETING.match(line) is not None or _is_group(addressed)
+
+
+def may_greet(line: str) -> bool:
+    """Return whether a line is a salutation if a blank line is below it: "Hi swimming pool,"."""
+    addressed = _addressed(line)
+    is_letter = _LETTER_GREETING.match(line) is not None
+    return addressed is not None and (is_letter or line.endswith(",")) and _is_called(addressed)
+
+
+def _addressed(line: str) -> str | None:
+    """Return what stands behind a greeting; None: a line does not greet."""
+    greeting = _GREETING.match(line) if len(line) <= MAX_SALUTATION else None
+    if greeting is None or "?" in line:
+        return None
+    return line[greeting.end() :].strip(_MARKS)
+
+
+def _is_called(addressed: str) -> bool:
+    """Return whether words behind a greeting may name somebody, and are no clause.
+
+    Behind "all" or "team" nothing stands but where they are.
+    """
+    tokens = words(addressed)
+    if not 0 < len(tokens) <= MAX_CALLED or asks(addressed) or denies(addressed):
+        return False
+    is_all = tokens[0] in _ALL
+    if is_all and len(tokens) > 1 and tokens[1] not in _WHERE:
+        return False
+    is_plain = addressed.isascii() and all(
+        letter.isalpha() or letter in " '&.-" for letter in addressed
+    )
+    return is_plain and _NO_NAMES.isdisjoint(tokens)
+
+
+def _is_group(addressed: str) -> bool:
+    """Return whether a group or somebody who serves is greeted, in small letters or not."""
+    listed = [word.strip(_MARKS) for word in addressed.split()]
+    last = listed[-1].lower()
+    others = [word for word in listed[:-1] if not word[:1].isupper() and has_content(word)]
+    return last in _GROUPS or (last in _ADDRESSEES and not others)
 
 
 def is_addressee(line: str) -> bool:
