@@ -13,12 +13,14 @@ from rejoinder.text.courtesy import asks, denies, has_content, words
 from rejoinder.text.mails.courtesy import (
     FIRST_PERSON,
     VERBS,
+    apologises,
     is_addressee,
     is_closing,
     is_common,
     is_formula,
     is_name,
     is_salutation,
+    is_sender,
     may_greet,
     says_thanks,
 )
@@ -278,11 +280,11 @@ def _said_lines(lines: list[str]) -> list[bool]:
 def _may_sign(line: str, above: int, first: int) -> bool:
     """Return whether a signature may stand below a line that closes a mail.
 
-    Thanks are no closing where nothing but a salutation stands above them.
+    Thanks and apologies are no closing where nothing but a salutation stands above them.
     """
     if line in _DASHES:
         return above > 0 or line.startswith("--")
-    return above > first or not says_thanks(line)
+    return above > first or not (says_thanks(line) or apologises(line))
 
 
 def _signature_end(lines: list[str], stated: list[bool], added: list[bool], start: int) -> int:
@@ -323,7 +325,7 @@ def _goes_on(line: str, signed: int) -> bool:
 def _signs(line: str) -> bool:
     """Return whether a line may be the first one of a signature."""
     is_word = len(line.split()) == 1 and not is_common(line)
-    return is_word or is_name(line) or is_closing(line)
+    return is_word or is_sender(line) or is_closing(line)
 
 
 def _is_added(line: str) -> bool:

@@ -10,7 +10,7 @@ import functools
 from rejoinder.patterns import MatchPattern, match_pattern, search_pattern
 from rejoinder.text.courtesy import GREETING, asks, denies, has_content, words
 from rejoinder.text.dates import MONTHS, WEEKDAYS
-from rejoinder.text.words.english import COMMON, english
+from rejoinder.text.words.english import COMMON, english, first_names
 
 MAX_SALUTATION = 80  # letters of a line that is a salutation
 MAX_CLOSING = 80  # of a line that is a closing
@@ -35,12 +35,16 @@ _GREETING = match_pattern(
 _LETTER_GREETING = match_pattern(  # what is addressed behind it is no request
     r"(?i)(?:dear|to|fao|attn|liebe|sehr|ch[e\u00e8]r|estimad|querid|gentil|spett|egregi|prezad|exm)"
 )
+_MORE = (  # behind thanks
+    r"(?: (?:again|once (?:again|more)|a (?:lot|million|bunch|ton|heap)|so much|very much"
+    r"|ever so much|much|loads|heaps|indeed|in (?:advance|anticipation)))"
+)
 _FORMULA = match_pattern(
     r"(?i)(?:(?:with |my )?(?:very )?(?:best|kind|kindest|warm|warmest|many)(?: (?:regards|wishes"
     r"|greetings|thanks))?|(?:with )?regards|(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?"
-    r"|yours|cheers|thanks(?: (?:again|a lot|so much|very much|in advance|and best"
-    r"|and (?:best|kind)? ?regards))?|thank you(?: (?:again|so much|very much|in advance))?"
-    r"|br|vg|mfg|lg"
+    r"|yours(?: (?:ever|always|[a-z]{3,12}ly))?|cheers"
+    r"|thanks(?: and (?:best|(?:best |kind )?regards))?"
+    rf"|(?:many thanks|thanks|thank you){_MORE}{{0,2}}|br|bw|vg|mfg|lg"
     r"|mit (?:freundlichen|besten) gr\u00fc(?:\u00df|ss)en|mit freundlichem gru\u00df"
     r"|(?:viele|liebe|beste|sch\u00f6ne|freundliche) gr\u00fc(?:\u00df|ss)e"
     r"|(?:vielen |besten |herzlichen )?dank(?:e)?(?: (?:im voraus|und gru\u00df))?"
@@ -51,6 +55,11 @@ _FORMULA = match_pattern(
     r"|grazie(?: (?:mille|in anticipo|tante))?|(?:com os melhores )?cumprimentos|atenciosamente"
     r"|(?:muito )?obrigad[oa]s?|abra\u00e7os)[,.!]?"
 )
+_REASON = match_pattern(  # of thanks or an apology, in a line that ends with a comma
+    r"(?i)(?:so |very |with |my |many ){0,2}(?:thanks|thank you|sorry|apologies)(?: again)?"
+    r" for(?! \w+ing\b)(?: [^\W\d_]+){1,6},"
+)
+_APOLOGY = search_pattern(r"(?i)\b(?:sorry|apolog(?:y|ies|ise|ize))\b")
 _BETWEEN = search_pattern(r"[/|]| [-\u2013\u2014] ")  # formulas of two languages
 _WISHED = (
     r"(?:very|really|and|rest of (?:the|your)|good|great|nice|lovely|pleasant|wonderful|fantastic"
@@ -78,7 +87,8 @@ _ABOUT = frozenset(["about", "for", "on", "regarding", "to", "with", "without"])
 _HASTE = frozenset(["please", "pls", "plz", "asap", "urgently", "immediately"])
 _PARTING_WORDS = """
 regards rgds brgds greetings wishes love hugs kisses sincerely faithfully truly respectfully warmly
-cordially cheers thanks thank thanx thx tks ta tia kr hearing thanking appreciated cheerio xx xxx
+cordially cheers cheerio sorry apologies thanks thank thanx thx tks ta tia kr hearing thanking
+appreciated xx xxx
 """
 _ADDRESSED_WORDS = """
 a again all an and at both care customer customers dear desk everybody everyone folks for friends
@@ -99,17 +109,17 @@ _NAME_WORDS = """
 al amber angel april archer art august autumn baker banks barber basil bean beard bell belle ben
 bill bird bishop black bo bob bond bonnie booth brook brown buddy burns bush butler can cannon
 carpenter chambers chan charity chase cherry chip chuck clay cliff cook cooper crystal daisy dawn
-day dean destiny do dodge don drew duke earl earnest ed eve faith farmer fay fern fields fish
+day dean destiny dev do dodge don drew duke earl earnest ed eve faith farmer fay fern fields fish
 flowers ford forest forrest foster fox frank frost fry gale garland garrison gates gay ginger glen
 golden grace grant graves gray green gross guy hall hardy harmony hawk heath heather hill ho holly
 honey hood hope horn hunt hunter iris ivy jack jade jay jewel joy june kay ken king kirk kit kitty
 knight lake lamb lance lane lang laurel le lee li lily long louis love major mark marks marsh mary
 mason max may melody merry mike miles miller mills misty monk morrow moss nick noble olive opal page
 paris park parks pat pearl peg penny pierce pope porter powers price prince ray reed rice rich
-rivers rob robin rocky rod rose ruby rush rusty sage sally sandy savage shepherd sherry shields
-singh sky small smith snow sonny sparks spears stone strong sue summer sun swan tan van victor
-violet wade wall walls ward waters weaver weeks wells west white will winter wise wolf wood woods
-young
+rivers rob robin rocky rod rose ruby rush rusty sage sally sandy savage shepherd sharp sherry
+shields singh sky small smith snow sonny sparks spears stone strong sue summer sun swan tan van
+victor violet wade wall walls ward waters weaver weeks wells west white will winter wise wolf wood
+woods young
 """
 _GROUP_WORDS = "team teams staff folks people crew department dept co corp gmbh inc llc ltd plc"
 _ADDRESSEE_WORDS = """
@@ -127,6 +137,7 @@ _ALL_WORDS = "all everybody everyone folks guys madam sir sirs team there"
 _ALL = frozenset(_ALL_WORDS.split())  # behind whom nobody else is named
 _NO_NAMES = FIRST_PERSON | VERBS | _ABOUT | {"have", "do", "can", "could", "will", "would"}
 _PARTING = frozenset(_PARTING_WORDS.split())
+_NUMBERED = match_pattern(r"([^\n,(\d]{2,40}?),? ?\(?(?<=[ ,(])[^\n,(?]{0,30}\d[^\n?]{0,20}")
 _DATES = frozenset((*WEEKDAYS, *MONTHS))
 _NAMES = frozenset(_NAME_WORDS.split())
 _ADDRESSED = frozenset(_ADDRESSED_WORDS.split())
@@ -255,7 +266,10 @@ def _is_word(word: str) -> bool:
 
 def is_closing(line: str) -> bool:
     """Return whether a line closes a mail: a formula or other courtesy, names behind it or not."""
-    return any(_is_formula(text) or _is_parting(text) for text in _without_names(line))
+    return any(
+        _is_formula(text) or _is_parting(text) or _gives_reason(text)
+        for text in _without_names(line)
+    )
 
 
 def is_formula(line: str) -> bool:
@@ -266,6 +280,26 @@ def is_formula(line: str) -> bool:
 def says_thanks(line: str) -> bool:
     """Return whether a line thanks somebody."""
     return _THANKS.search(line) is not None
+
+
+def apologises(line: str) -> bool:
+    """Return whether a line says that somebody is sorry."""
+    return _APOLOGY.search(line) is not None
+
+
+def is_sender(line: str) -> bool:
+    """Return whether a line below a closing may be names, a number behind them or not.
+
+    Behind a frequent first name that is no word, a surname may be one: "Julia Field".
+    """
+    numbered = _NUMBERED.fullmatch(line)
+    names = numbered[1] if numbered else line
+    if is_name(names):
+        return True
+    tokens = words(names)
+    firsts = first_names() - _NAMES
+    is_led = not firsts.isdisjoint(tokens[:-1])
+    return is_led and len(tokens) <= MAX_ADDRESSEE + 1 and _is_capital(names)
 
 
 def _without_names(line: str) -> list[str]:
@@ -324,6 +358,11 @@ def _is_parting(text: str) -> bool:
         return not has_content(text[awaiting.end() :])
     others = [word for word in tokens if word not in _PARTING]
     return len(others) < len(tokens) and not has_content(" ".join(others))
+
+
+def _gives_reason(text: str) -> bool:
+    """Return whether a text thanks or apologises for something, of which it says no more."""
+    return _REASON.fullmatch(text) is not None and FIRST_PERSON.isdisjoint(words(text))
 
 
 def _is_wish(text: str) -> bool:
