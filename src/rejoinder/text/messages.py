@@ -20,7 +20,12 @@ from rejoinder.text.mails.courtesy import greets_group
 from rejoinder.text.references import refers_back
 from rejoinder.text.sentences.clauses import begins_with_greeting, is_courtesy, without_courtesy
 from rejoinder.text.sentences.frames import without_frame
-from rejoinder.text.sentences.questions import is_question, question_clauses, with_mark
+from rejoinder.text.sentences.questions import (
+    is_elliptical,
+    is_question,
+    question_clauses,
+    with_mark,
+)
 from rejoinder.text.sentences.splitting import split_sentences
 from rejoinder.text.transcripts import customer_lines
 from rejoinder.text.wording import plain_wording
@@ -188,11 +193,22 @@ def _without_greetings(sentences: Sequence[str]) -> str:
 
 
 def _with_subjects(sentences: Sequence[str]) -> Iterator[str]:
-    """Yield sentences; what asks and refers back, "How do I return it?", behind the one before."""
+    """Yield sentences; one that asks about the one before, "How do I return it?", behind it."""
     for before, sentence in itertools.pairwise(("", *sentences)):
-        is_open = has_content(sentence) and asks(sentence) and refers_back(sentence)
         is_told = has_content(before) and not asks(before) and not is_courtesy(before)
-        yield f"{before} {sentence}" if is_open and is_told else sentence
+        yield f"{before} {sentence}" if is_told and _is_open(sentence) else sentence
+
+
+def _is_open(sentence: str) -> bool:
+    """Return whether a sentence asks about the one before it.
+
+    It refers back, has no verb ("Which lamp?"), or is a question without content: "What now?".
+    """
+    if not asks(sentence) or calls(sentence) or is_courtesy(sentence):
+        return False
+    if not has_content(sentence):
+        return with_mark(sentence).endswith(("?", "\uff1f"))
+    return is_elliptical(sentence) or refers_back(sentence)
 
 
 def _told(sentence: str) -> list[str]:

@@ -13,6 +13,7 @@ from rejoinder.text.courtesy import denies, has_content, words
 
 LEAST_BEFORE = 3  # words before a question within a sentence
 LEAST_QUESTION = 4  # words of it
+ELLIPTICAL = 2  # words of a question without a verb
 _FAR = 3  # words between an interrogative and its verb: "which two forms do I need"
 _LINK = (
     r"(?:and|but|or|so(?! (?:that|far|long|many|much|as|called)\b)|also|then|[-\u2013\u2014]{1,2})"
@@ -116,6 +117,12 @@ def _tells_more(links: Sequence[str], tokens: Sequence[str], sentence: str) -> b
     is_of_it = tokens[1] in _AUXILIARIES or tokens[0] == "whose"
     is_relative = not links and tokens[0] in _RELATIVES and is_of_it
     return is_relative and (tokens[2] in _PREDICATES or (is_told and tokens[2] not in _ASKED_OF))
+
+
+def is_elliptical(sentence: str) -> bool:
+    """Return whether a sentence asks for one of some things by a word alone: "Which lamp?"."""
+    tokens = words(sentence)
+    return len(tokens) == ELLIPTICAL and tokens[0] in ("what", "which", "whose")
 
 
 def _asks_shortly(tokens: Sequence[str]) -> bool:
