@@ -57,6 +57,7 @@ TWO_SLIPS = 7  # letters of a word that may hold two slips
 UNLIKELY_COST = 0.3  # of an English word by an unlikely slip, more than of a word of the index
 FREQUENCY_COST = 0.04  # for each e-fold rank of an English word; of the index, less by frequency
 LEAST_SHORT = 4  # letters of an English word that is not among the most frequent
+RAREST = 1_000_000  # above the rank of any word
 ODD_RANK = 1_000  # of an English word that a short one with odd letters is: "tzme"
 LEAST_CAPITAL = 7  # letters of a word with a capital that is a slip of any English one, no name
 LEAST_ODD_CAPITAL = 5  # of such a word with odd letters, as "Whhen": "Sven" is shorter
@@ -189,7 +190,7 @@ class Speller:
         best = min(candidates)[1] if candidates else None
         if is_word or (best and slip_cost(word, best) <= NEAR_COST):
             return best
-        return self._parted(word) or best
+        return _swapped(word) or self._parted(word) or best
 
     def _parted(self, word: str) -> str | None:
         """Return two words that were written without a blank; None: the word is no such two.
@@ -221,6 +222,17 @@ class Speller:
         """Return whether a word may stand beside another one without a blank."""
         most_rank = FREQUENT if len(word) >= LEAST_LETTERS else MIN_PART_RANK
         return word in self.own or rank_of(word) < most_rank
+
+
+def _swapped(word: str) -> str | None:
+    """Return the rarer English word of which a word has two letters swapped, or one once or twice.
+
+    What no common word is near to may be a country: "portugla".
+    """
+    if len(word) < LEAST_ENGLISH:
+        return None
+    costs = _english_costs(word, RAREST, 1, lambda _: SWAP_COST)
+    return min(costs, default=(0.0, None))[1]
 
 
 def _likely_english(word: str) -> Iterator[tuple[float, str]]:
