@@ -20,6 +20,8 @@ from rejoinder.text.chat_words import read_chat_words
         ("my lil dog was sick rn, sry", "my little dog was sick right now, sorry"),
         ("dunno if u recvd it, lemme resched", "don't know if you received it, let me reschedule"),
         ("some1 gimme smth", "someone give me something"),
+        ("hw much is it, i cudnt get thru by fone", "how much is it, i couldn't get through by phone"),
+        ("wat happens if i dont, wud it break", "what happens if i dont, would it break"),
         ("DID U GET MY MSG", "DID you GET MY message"),
         ("u're late, and u\u2019ll pay", "you're late, and you\u2019ll pay"),
     ],
@@ -30,7 +32,7 @@ def test_they_are_read_as_the_words_they_stand_for(typed, read):
 
 @pytest.mark.parametrize(
     "typed",
-    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper", "Is there a 2 yr warranty?", "Does the soup contain MSG?", "Is the HV cable included?", "Do you need an RN?", "my sister is an rn", "Lil Wayne", "a house nr Leeds", "Wat Pho", "wat kost dat", "pl\u017f", "d\u2019u", "Lil's shop"],
+    ["I need 2 tickets", "a table 4 Friday", "R and B", "write to u@shop.example", "see https://shop.example/u", "the U-bend leaks", "B4 paper", "Is there a 2 yr warranty?", "Does the soup contain MSG?", "Is the HV cable included?", "Do you need an RN?", "my sister is an rn", "Lil Wayne", "a house nr Leeds", "my hw is late", "is the HW cover lost", "a cow chews its cuds", "thrush", "Wat Pho", "wat kost dat", "pl\u017f", "d\u2019u", "Lil's shop"],
 )
 def test_names_numbers_and_addresses_stay(typed):
     assert read_chat_words(typed) == typed

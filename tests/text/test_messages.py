@@ -205,6 +205,14 @@ STORY = " ".join(["We have lived here for long and like the place and the people
         ("I bought shoes. Do you sell socks? How do I return them?", ["I bought shoes.", "I bought shoes. Do you sell socks?", "Do you sell socks?", "How do I return them?"]),
         ("Thanks for all. How do I return them?", ["How do I return them?"]),
         ("The bus was late. The shoes are too small.", ["The bus was late.", "The shoes are too small."]),
+        ("The soles came off. What can I do about it now?", ["The soles came off.", "The soles came off. What can I do about it now?"]),
+        ("The soles came off. Could somebody please look into it?", ["The soles came off.", "The soles came off. Could somebody please look into it?"]),
+        ("The form wants a size. Which size?", ["The form wants a size.", "The form wants a size. Which size?"]),
+        ("It broke. Do you sell soles? What should I do?", ["It broke.", "It broke. Do you sell soles?", "Do you sell soles?"]),
+        ("The soles came off. Can you help me?", ["The soles came off."]),
+        ("The soles came off. Please reply soon.", ["The soles came off."]),
+        ("The form wants a size. Which size is normal?",
+         ["The form wants a size.", "The form wants a size. Which size is normal?", "Which size is normal?"]),
     ],
 )
 def test_what_refers_back_in_a_long_message_is_read_with_what_it_refers_to(end, parts):

@@ -79,6 +79,13 @@ def test_a_mark_is_set_once(text):
         ("I sent it back in May, so why the fee now?", ["I sent it back in May", "why the fee now?"]),
         ("I was not charged twice, but the amount is wrong", ["the amount is wrong"]),
         ("Please do not cancel it, my address has changed", ["my address has changed"]),
+        ("I moved to Leeds, so do you deliver to the north?", ["I moved to Leeds", "do you deliver to the north?"]),
+        ("the lamp broke and so can you send another", ["the lamp broke", "can you send another?"]),
+        ("The lamp came late and so did the plug get lost?", ["The lamp came late", "did the plug get lost?"]),
+        ("I need a lamp, which is the brightest one?", ["I need a lamp", "which is the brightest one?"]),
+        ("i need a lamp, which do you recommend", ["i need a lamp", "which do you recommend?"]),
+        ("I need a lamp and which is the brightest one", ["I need a lamp", "which is the brightest one?"]),
+        ("I have a dog, who can look after it?", ["I have a dog", "who can look after it?"]),
         ("I haven't lost my key but I can't open the box, where do I buy one", ["I can't open the box", "where do I buy one?"]),
     ],
 )
@@ -97,6 +104,17 @@ def test_a_sentence_is_cut_where_a_question_begins(sentence, clauses):
         "My parcel has not come, please let me know",
         "My card was charged twice, but the amount is right",  # denies nothing
         "I want it not by mail, but by phone",  # no clause
+        "The lamp is broken, and so is the plug of it.",  # as the lamp is
+        "My sister waited for an hour and so did her two friends",
+        "The lamp flickers, so does the one in the hall.",
+        "I got a huge bill, which is not what we agreed on.",  # of what was named
+        "we have a dog, who is very quiet at night",
+        "I spoke to a man, who was rather rude to me.",
+        "Tell the driver, whose van is blue, to wait outside.",
+        "I bought plugs, which have never worked in the kitchen.",
+        "I do not get this bill. What must I do so that I can come again?",
+        "Send the lamp today so that I have it by Friday",  # the aim
+        "I do not need the lamp so that can wait until May",
         "I do not know when the parcel came, nor where it is now",  # asks nothing
         "",
     ],

@@ -115,3 +115,34 @@ def test_a_number_is_no_sentence():
 )
 def test_behind_an_amount_a_sentence_begins(text):
     assert len(split_sentences(text)) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I called (three times!) about the lamp.",
+        "Is the pool (the big one?) open on Friday?",
+        "The lamp (a present...) has no plug",
+        "We came (finally!!) and nobody was there.",
+        "He asked (why?) for my name [really?] and my age.",
+        "My son (he is two.) cannot reach it.",
+    ],
+)
+def test_a_mark_within_brackets_ends_no_sentence(text):
+    assert split_sentences(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["I called (three times!)", "What now?"],
+        ["(I called three times!)", "what now?"],
+        ["I called (three times)!", "nobody came."],
+        ["It is dark :)?", "how do I turn it on?"],
+        ["I called. (You were out.)", "please call back"],
+        ["Is it open?)", "or not"],
+    ],
+)
+def test_a_sentence_ends_behind_a_bracket(sentences):
+    assert len(split_sentences(" ".join(sentences))) >= 2
+    assert split_sentences(" ".join(sentences))[-1] == sentences[-1]

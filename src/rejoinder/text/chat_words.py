@@ -16,20 +16,25 @@ w/o without, hv have, gd good, rly really, soz sorry, cld could, shld should, wl
 luv love, tho though, gr8 great, l8r later, 2moro tomorrow, 2day today, 2nite tonight,
 wot what, hav have, sum1 someone, ne1 anyone, heya hey, wats what's, lil little, sry sorry,
 recvd received, resched reschedule, smth something, some1 someone, dunno don't know, lemme let me,
-gimme give me"""
+gimme give me, gona going to, fone phone, thru through, cud could, shud should, wud would,
+cudnt couldn't, shudnt shouldn't, wudnt wouldn't"""
 _WORDS = dict(entry.split(maxsplit=1) for entry in _READ_AS.strip().split(","))
 _OTHER_IN_CAPITALS = frozenset(["MSG", "HV", "RN"])  # glutamate, high voltage, a nurse
-_IN_PLACES = {"r": "are", "4": "for", "wat": "what", "nr": "number", "rn": "right now"}
+_IN_PLACES = {"r": "are", "4": "for", "wat": "what", "hw": "how", "nr": "number", "rn": "right now"}
 _FORMS = frozenset(form.partition("/")[0] for form in (*_WORDS, *_IN_PLACES))
 ALSO_ENGLISH = frozenset(["wat"])
 """Words of other languages that are read as English ones before a word of English."""
-_BEHIND_WHAT = "time|kind|type|if|about|the|your|ur|you|u|my|i|we|are|r|do|does|did|can|should"
+_BEHIND_WHAT = (
+    "time|kind|type|if|about|the|your|ur|you|u|my|i|we|are|r|do|does|did|can|should"
+    "|happens|happened|else"
+)
 _SHORT = search_pattern(
     r"(?<![\w@/.'\u2019-])(?ai:"
     + "|".join(map(re.escape, sorted(_WORDS, key=len, reverse=True)))
     + r"|r(?= (?:you|u|the|there|they|we|these|those|your|ur)\b)"
     r"|4(?= (?:me|you|u|us|my|him|her|them|it)\b)"
     rf"|wat(?= (?:is )?(?:{_BEHIND_WHAT})\b)"
+    r"|hw(?= (?:much|many|long|do|does|can|to)\b)"
     r"|(?<!\ban )(?<!\bthe )rn"
     r"|nr(?= \d| (?:is|of)\b|[?!,]|\Z))(?![\w@/'\u2019-]|\.\w)"
     r"|(?<![\w@/.'\u2019-])(?ai:u)(?=['\u2019](?:re|ll|ve|d)\b)"

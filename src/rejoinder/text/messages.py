@@ -16,10 +16,16 @@ from typing import Any
 from rejoinder.html_text import is_html, text_of_html
 from rejoinder.text.courtesy import asks, calls, has_content, says_when, words
 from rejoinder.text.mails.cleaning import clean_mail
+from rejoinder.text.mails.courtesy import greets_group
 from rejoinder.text.references import refers_back
 from rejoinder.text.sentences.clauses import begins_with_greeting, is_courtesy, without_courtesy
 from rejoinder.text.sentences.frames import without_frame
-from rejoinder.text.sentences.questions import is_question, question_clauses, with_mark
+from rejoinder.text.sentences.questions import (
+    is_elliptical,
+    is_question,
+    question_clauses,
+    with_mark,
+)
 from rejoinder.text.sentences.splitting import split_sentences
 from rejoinder.text.transcripts import customer_lines
 from rejoinder.text.wording import plain_wording
@@ -168,7 +174,8 @@ def _read_alone(sentence: str) -> tuple[str, ...]:
     """
     rest = without_courtesy(sentence)
     courtesy = sentence.replace(rest, " ")
-    is_meant = has_content(courtesy) or says_when(courtesy) or is_courtesy(rest)
+    is_named = has_content(courtesy) and not greets_group(courtesy.strip())
+    is_meant = is_named or says_when(courtesy) or is_courtesy(rest)
     is_asked = asks(rest) or is_question(words(rest)) or begins_with_greeting(sentence)
     if is_asked and not is_meant:
         return (rest,)
@@ -188,15 +195,27 @@ def _without_greetings(sentences: Sequence[str]) -> str:
 def _with_subjects(sentences: Sequence[str]) -> Iterator[str]:
     """Yield sentences; before one that asks, it and the one that tells of what, as one.
 
-    What refers back, "How do I return it?", says too little alone.
+    What asks about that, "How do I return it?", says too little alone.
     """
     for before, sentence in itertools.pairwise(("", *sentences)):
-        is_asked = has_content(sentence) and asks(sentence)
         is_told = has_content(before) and not asks(before) and not is_courtesy(before)
-        if is_asked and is_told:
+        is_open = is_told and _is_open(sentence)
+        if is_open or (is_told and has_content(sentence) and asks(sentence)):
             yield f"{before} {sentence}"
-        if not (is_asked and is_told and refers_back(sentence)):
+        if not is_open:
             yield sentence
+
+
+def _is_open(sentence: str) -> bool:
+    """Return whether a sentence asks about the one before it.
+
+    It refers back, has no verb ("Which lamp?"), or is a question without content: "What now?".
+    """
+    if not asks(sentence) or calls(sentence) or is_courtesy(sentence):
+        return False
+    if not has_content(sentence):
+        return with_mark(sentence).endswith(("?", "\uff1f"))
+    return is_elliptical(sentence) or refers_back(sentence)
 
 
 def _told(sentence: str) -> list[str]:

@@ -455,3 +455,33 @@ def test_the_singular_of_a_listed_plural_is_a_word_and_its_typo_none():
     speller = Speller(["do you sell it"])
     assert speller.correct("do you sell a laxative")[1] == ()
     assert speller.correct("where is the campu")[0] == "where is the campus"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("a trip to portugla", "a trip to portugal"),
+        ("we are from swedne", "we are from sweden"),
+        ("the bulgairan one", "the bulgarian one"),
+        ("do you play badmintno", "do you play badminton"),
+        ("a day in scottland", "a day in scotland"),
+    ],
+)
+def test_letters_in_the_wrong_order_may_be_those_of_a_rarer_word(written, read):
+    assert OFFICE.correct(written)[0] == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "can you automate and orchestrate it",
+        "we orientate and commentate",
+        "they administrated it",
+        "a card of brevlo",
+        "Swedne asked",
+        "the kivuto box",
+        "ask for vinyl and enamel",
+    ],
+)
+def test_right_and_unknown_words_stay(text):
+    assert OFFICE.correct(text) == (text, ())

@@ -12,12 +12,16 @@ from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import asks, denies, has_content, words
 from rejoinder.text.mails.courtesy import (
     FIRST_PERSON,
+    VERBS,
+    apologises,
     is_addressee,
     is_closing,
     is_common,
     is_formula,
     is_name,
     is_salutation,
+    is_sender,
+    may_greet,
     says_thanks,
 )
 from rejoinder.text.mails.marks import MAX_MARK, is_program_line, without_marks
@@ -56,8 +60,6 @@ _COMPANY = search_pattern(
     r"|\b(?:vat|company|charity) (?:reg|no|number|registration)\b[^?\n]{0,20}\d"
     r"|all rights reserved|\u00a9|\bauthori[sz]ed and regulated\b"
 )
-_VERB_WORDS = "is are was were am has had does did isn't aren't doesn't didn't won't"
-_VERBS = frozenset(_VERB_WORDS.split())
 _OBJECTS = frozenset(["it", "this", "that", "them", "these", "those", "the"])
 _SENTENCE_END = search_pattern(r"[.!?\u2026][ \t]")
 _FORWARDS = frozenset(["fyi", "fw", "fwd", "forwarded", "forwarding", "below"])
@@ -278,11 +280,11 @@ def _said_lines(lines: list[str]) -> list[bool]:
 def _may_sign(line: str, above: int, first: int) -> bool:
     """Return whether a signature may stand below a line that closes a mail.
 
-    Thanks are no closing where nothing but a salutation stands above them.
+    Thanks and apologies are no closing where nothing but a salutation stands above them.
     """
     if line in _DASHES:
         return above > 0 or line.startswith("--")
-    return above > first or not says_thanks(line)
+    return above > first or not (says_thanks(line) or apologises(line))
 
 
 def _signature_end(lines: list[str], stated: list[bool], added: list[bool], start: int) -> int:
@@ -323,7 +325,7 @@ def _goes_on(line: str, signed: int) -> bool:
 def _signs(line: str) -> bool:
     """Return whether a line may be the first one of a signature."""
     is_word = len(line.split()) == 1 and not is_common(line)
-    return is_word or is_name(line) or is_closing(line)
+    return is_word or is_sender(line) or is_closing(line)
 
 
 def _is_added(line: str) -> bool:
@@ -352,7 +354,7 @@ def _is_sentence(line: str) -> bool:
 
 def _tells(line: str) -> bool:
     """Return whether a line has a verb, or is the first one of a list with numbers."""
-    is_told = len(line.split()) >= MIN_SENTENCE and not _VERBS.isdisjoint(words(line))
+    is_told = len(line.split()) >= MIN_SENTENCE and not VERBS.isdisjoint(words(line))
     return _ITEM.match(line) is not None or (is_told and _COMPANY.search(line) is None)
 
 
@@ -366,12 +368,18 @@ def _demands(line: str) -> bool:
 def _without_salutation(lines: list[str]) -> list[str]:
     """Return lines without a first one that only greets, or names who is meant above a blank."""
     first = next((number for number, line in enumerate(lines) if line), None)
-    if first is None or not any(lines[first + 1 :]):
+    below = [] if first is None else lines[first + 1 :]
+    if first is None or not any(below):
         return lines
-    is_left_out = is_salutation(lines[first]) or (
-        not lines[first + 1] and is_addressee(lines[first])
+    is_meant = not below[0] and (
+        is_addressee(lines[first]) or (may_greet(lines[first]) and any(map(_has_body, below)))
     )
-    return lines[first + 1 :] if is_left_out else lines
+    return below if is_meant or is_salutation(lines[first]) else lines
+
+
+def _has_body(line: str) -> bool:
+    """Return whether a line says something of its own, and is no name."""
+    return has_content(line) and not is_name(line)
 
 
 def _without_closing(text: str) -> str:

@@ -16,7 +16,7 @@ from rejoinder.text.courtesy import (
     is_thanks,
     words,
 )
-from rejoinder.text.mails.courtesy import is_name
+from rejoinder.text.mails.courtesy import greets_group, is_name
 from rejoinder.text.sentences.openings import count_opening
 from rejoinder.text.sentences.questions import is_question
 
@@ -75,7 +75,7 @@ def _count_courtesy(clauses: Sequence[str]) -> int:
     told = (
         position
         for position, clause in enumerate(clauses)
-        if not _is_courtesy(clause, is_courteous)
+        if not (_is_courtesy(clause, is_courteous) or greets_group(clause.strip()))
     )
     return min(next(told, len(clauses)), len(clauses) - 1)
 

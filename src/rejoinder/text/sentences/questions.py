@@ -13,8 +13,11 @@ from rejoinder.text.courtesy import denies, has_content, words
 
 LEAST_BEFORE = 3  # words before a question within a sentence
 LEAST_QUESTION = 4  # words of it
+ELLIPTICAL = 2  # words of a question without a verb
 _FAR = 3  # words between an interrogative and its verb: "which two forms do I need"
-_LINK = r"(?:and|but|or|so|also|then|[-\u2013\u2014]{1,2})"
+_LINK = (
+    r"(?:and|but|or|so(?! (?:that|far|long|many|much|as|called)\b)|also|then|[-\u2013\u2014]{1,2})"
+)
 _JOINT = search_pattern(
     rf"\s(?:(?<=[,;:]\s)\s*+|(?<!\s\s)\s*+(?=(?i:{_LINK})\s))(?:(?i:{_LINK})\s++)*+"
 )
@@ -57,6 +60,10 @@ _WISHES = [
     ["let", "me"],
     ["have", "a", "look"],
 ]
+_RELATIVES = frozenset(["which", "who", "whose"])
+_ASKED_OF = frozenset(["i", "you", "u", "we", "they"])  # behind the verb of a question
+_PREDICATE_WORDS = "a an also not quite rather really so too totally very well why"
+_PREDICATES = frozenset(_PREDICATE_WORDS.split())  # behind the verb of what is told
 _NEEDING = frozenset(["want", "need"])
 _THINGS = frozenset(["a", "an", "the", "my", "our", "some", "another"])  # what is needed
 _CLAUSE = 9  # words in which a participle stands behind "have the"
@@ -83,6 +90,8 @@ def question_clauses(sentence: str) -> list[str]:
         tokens = words(sentence[joint.end() :])
         if len(tokens) < LEAST_QUESTION:
             continue
+        if _tells_more(joint[0].lower().split(), tokens, sentence):
+            continue
         is_short = _asks_shortly(tokens) and sentence.endswith(("?", "\uff1f"))
         is_asked = is_short or is_question(tokens) or is_wish(tokens)
         if not is_asked and not (_tells(tokens) and denies(before)):
@@ -92,6 +101,28 @@ def question_clauses(sentence: str) -> list[str]:
             pieces += [before.strip(_EDGES)] if is_asked else []
             start = joint.end()
     return [with_mark(piece) for piece in (*pieces, sentence[start:])] if start else []
+
+
+def _tells_more(links: Sequence[str], tokens: Sequence[str], sentence: str) -> bool:
+    """Return whether a clause with the words of a question tells more of what is before it.
+
+    So do "and so did my wife" and ", which is a pity.", in a sentence that does not ask.
+    """
+    if sentence.endswith(("?", "\uff1f")):
+        return False
+    is_told = sentence.endswith((".", "!"))
+    if "so" in links:
+        is_alike = tokens[0] in _AUXILIARIES and tokens[1] not in _ASKED_OF
+        return is_alike and (is_told or "and" in links)
+    is_of_it = tokens[1] in _AUXILIARIES or tokens[0] == "whose"
+    is_relative = not links and tokens[0] in _RELATIVES and is_of_it
+    return is_relative and (tokens[2] in _PREDICATES or (is_told and tokens[2] not in _ASKED_OF))
+
+
+def is_elliptical(sentence: str) -> bool:
+    """Return whether a sentence asks for one of some things by a word alone: "Which lamp?"."""
+    tokens = words(sentence)
+    return len(tokens) == ELLIPTICAL and tokens[0] in ("what", "which", "whose")
 
 
 def _asks_shortly(tokens: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ MAX_FIRST = 40  # letters looked at of a sentence's beginning
 LONGEST_SUFFIX = 4  # letters of "Js" or "html"
 WRAPPED = 50  # letters of a line from which the next one goes on with its sentence
 
-_END = search_pattern(r"(?<=[.!?\u2026\u3002\uff1f\uff01])[\"')\u201d\u2019]{0,3}+(?<!\s)\s++")
+_END = search_pattern(r"(?<=[.!?\u2026\u3002\uff1f\uff01])[\"')\]\u201d\u2019]{0,3}+(?<!\s)\s++")
 _GLUED = search_pattern(  # two sentences without a blank, no address and no number
     r"(?<![\w@/.=-])([^\W\d_]{1,30})(?:([!?])(?=[^\W\d_]{1,30}(?![\w@/=]))"
     r"|\.(?=([^\W\d_]{1,30})(?![\w@/=-]|\.\w)))"
@@ -46,6 +46,7 @@ _BEFORE_NAMES = frozenset(["and", "by", "to", "for", "from", "of", "with"])
 _STREET = "str."  # of Germany, before its number
 _ENDS = (".", "!", "?", "\u2026", ":", ";", ",")
 _CLOSING = "\"'*_)]\u201d\u2019"  # behind a mark
+_BRACKETS = {")": "(", "]": "["}
 _CONJUNCTIONS = frozenset(_LINKS.split())
 
 
@@ -57,12 +58,22 @@ def split_sentences(text: str) -> list[str]:
         for match in _END.finditer(paragraph):
             number = paragraph[start : min(start + 4, match.start())]
             is_number = _NUMBER.fullmatch(number) is not None
-            if is_number or _is_abbreviated(paragraph, start, match):
+            if is_number or _is_bracketed(paragraph, start, match):
+                continue
+            if _is_abbreviated(paragraph, start, match):
                 continue
             sentences.append(paragraph[start : match.end()].strip())
             start = match.end()
         sentences.append(paragraph[start:].strip())
     return [piece for sentence in sentences if sentence for piece in _cut(sentence)]
+
+
+def _is_bracketed(paragraph: str, start: int, end: re.Match[str]) -> bool:
+    """Return whether a mark stands at the end of brackets within a sentence that goes on."""
+    opening = next((_BRACKETS[letter] for letter in end[0] if letter in _BRACKETS), None)
+    if opening is None or not paragraph[end.end() : end.end() + 1].islower():
+        return False
+    return paragraph.rfind(opening, start, end.start()) > start
 
 
 def _is_abbreviated(paragraph: str, start: int, end: re.Match[str]) -> bool:

@@ -26,6 +26,8 @@ LEAST_LETTERS = 3  # of a word that another one may be with a slip
 LEAST_PLURAL = 5  # letters of a word that is one where its plural is listed
 MAX_FORMS = 65_536  # words of indexes whose other forms are kept, since each change asks for all
 
+_OF_VERBS = ("ate", "ates", "ated", "ating")
+
 
 @functools.cache
 def english() -> Mapping[str, int]:
@@ -131,3 +133,9 @@ def is_singular(word: str) -> bool:
     """Return whether a plural of a word is listed among those of services and trades."""
     is_whole = len(word) >= LEAST_PLURAL and not word.endswith(("s", "u", "ie"))  # of "campus"
     return is_whole and rank_of(f"{word}s") == SERVICE_RANK
+
+
+def is_verb_of_noun(word: str) -> bool:
+    """Return whether a word is the verb of a common noun: "administrate" of "administration"."""
+    stem = next((word.removesuffix(end) for end in _OF_VERBS if word.endswith(end)), "")
+    return bool(stem) and is_english_word(f"{stem}ation")

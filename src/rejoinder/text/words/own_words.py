@@ -17,6 +17,7 @@ from rejoinder.text.words.english import (
     is_compound,
     is_english_word,
     is_singular,
+    is_verb_of_noun,
     misspellings,
     other_languages,
     rank_of,
@@ -92,7 +93,7 @@ class OwnWords:
         is_own = is_singular_of_own or any(form in self for form in forms)
         if is_own or stem in misspellings():
             return is_own
-        is_word = is_english_word(stem) or is_singular(stem)
+        is_word = is_english_word(stem) or is_singular(stem) or is_verb_of_noun(stem)
         return is_word or (self._is_inflected(stem) and not self.with_letter_twice(stem))
 
     def is_strange(self, word: str) -> bool:

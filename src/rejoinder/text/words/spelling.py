@@ -189,7 +189,7 @@ class Speller:
         best = min(candidates)[1] if candidates else None
         if is_word or (best and slip_cost(word, best) <= NEAR_COST):
             return best
-        return self._parted(word) or best
+        return _swapped(word) or self._parted(word) or best
 
     def _parted(self, word: str) -> str | None:
         """Return two words that were written without a blank; None: the word is no such two.
@@ -221,6 +221,30 @@ class Speller:
         """Return whether a word may stand beside another one without a blank."""
         most_rank = FREQUENT if len(word) >= LEAST_LETTERS else MIN_PART_RANK
         return word in self.own or rank_of(word) < most_rank
+
+
+def _swapped(word: str) -> str | None:
+    """Return the rarer English word of which a word has two letters swapped, or one once or twice.
+
+    What no common word is near to may be a country: "portugla".
+    """
+    if len(word) < LEAST_ENGLISH:
+        return None
+    ranks = english()
+    known = {near for near in _with_swaps(word) if near in ranks and near != word}
+    alike = (near for near in known if slip_cost(word, near) <= SWAP_COST)
+    return min(alike, key=lambda near: (ranks[near], near), default=None)
+
+
+def _with_swaps(word: str) -> Iterator[str]:
+    """Yield a word with two letters swapped, and with one letter once or twice."""
+    for place in range(len(word)):
+        before, letter, behind = word[:place], word[place], word[place + 1 :]
+        yield f"{before}{letter}{letter}{behind}"
+        if behind:
+            yield f"{before}{behind[0]}{letter}{behind[1:]}"
+        if behind[:1] == letter:
+            yield f"{before}{behind}"
 
 
 def _likely_english(word: str) -> Iterator[tuple[float, str]]:
