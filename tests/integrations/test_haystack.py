@@ -73,3 +73,11 @@ def test_components_refuse_what_is_not_theirs_and_rank_an_id_once(model):
     assert sorted(each.content for each in found) == ["a b c", "d"]
     with pytest.raises(InputError, match="1 or more"):
         ranker.run("a b", documents, top_k=-1)
+
+
+def test_a_document_without_text_is_ranked_last(model):
+    documents = [Document(content=None, meta={"file": "menu.png"}), Document(content=" ")]
+    documents += [Document(content=text) for text in TEXTS]
+    ranked = RejoinderRanker(model).run("number 3", documents)["documents"]
+    assert [each.content for each in ranked[-2:]] == [None, " "]
+    assert ranked[-1].score < ranked[-3].score

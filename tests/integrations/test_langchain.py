@@ -114,3 +114,11 @@ def test_a_number_of_documents_that_is_none_is_refused(model, most):
     documents = [Document(text) for text in TEXTS]
     with pytest.raises(InputError, match="whole number, 1 or more"):
         RejoinderReranker(ranker=model, top_n=most).compress_documents(documents, "number 3")
+
+
+def test_a_document_without_text_is_ranked_last(model):
+    documents = [Document(""), Document(" \n"), *map(Document, TEXTS)]
+    found = RejoinderReranker(ranker=model).compress_documents(documents, "number 3")
+    assert [each.page_content for each in found] == [*best_of(model, ["number 3"]), "", " \n"]
+    assert found[-1].metadata["relevance_score"] < found[-3].metadata["relevance_score"]
+    assert len(RejoinderReranker(ranker=model).compress_documents(documents[:2], "number 3")) == 2

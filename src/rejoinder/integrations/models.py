@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rejoinder.arrays import FloatArray
+from rejoinder.arrays import FloatArray, with_blanks_last
 from rejoinder.checks import check_count
 from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.encoders.open import load, open_encoder
@@ -58,11 +58,15 @@ def rank(
 ) -> list[tuple[int, float]]:
     """Return positions and scores of at most `most` best texts, best first.
 
-    Texts with equal scores keep their order. A `most` below 1 is an InputError.
+    Texts with equal scores keep their order, and blank ones are last. A `most` below 1 is an
+    InputError.
     """
     if most is not None:
         check_count("the number of documents to keep", most)
-    (scores,) = score_lists(ranker, read_contexts([context]), [texts])
+    spoken = [position for position, text in enumerate(texts) if text.strip()]
+    lists = [[texts[position] for position in spoken]]
+    (spoken_scores,) = score_lists(ranker, read_contexts([context]), lists)
+    scores = with_blanks_last(len(texts), spoken, spoken_scores)
     return [
         (int(position), float(scores[position]))
         for position in np.argsort(-scores, kind="stable")[:most]
