@@ -1,19 +1,24 @@
-"""Models of an adapter: by name, the vector of a conversation, positions in a ranking."""
+"""Models of an adapter by name, histories, vectors of conversations, positions in a ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from rejoinder.arrays import FloatArray, with_blanks_last
-from rejoinder.checks import check_count
+from rejoinder.checks import check_count, check_list
 from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.encoders.open import load, open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown
 from rejoinder.retrieval.cascade import score_lists
+
+T = TypeVar("T")
+PlainMessage: TypeAlias = str | Mapping[str, Any]
+"""A message of a `Conversation`."""
 
 
 def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
@@ -40,6 +45,19 @@ def embed(encoder: DualEncoder, context: Conversation) -> FloatArray:
         )
     vector: FloatArray = vectors[0]
     return vector
+
+
+def read_history(
+    history: Sequence[T] | None, read: Callable[[T], PlainMessage]
+) -> list[PlainMessage]:
+    """Return earlier messages as conversations have them; None is none.
+
+    `read` turns a message of the other library into ours.
+    """
+    if history is None:
+        return []
+    check_list(history, "history is a list of messages, oldest first")
+    return [read(message) for message in history]
 
 
 def open_ranker(model: str | Path | Ranker) -> Ranker:
