@@ -20,6 +20,20 @@ def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
+def with_blanks_last(
+    count: int, places: Sequence[int], scores: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """Return scores of `count` texts: those at `places`, and a lower one for the others.
+
+    >>> with_blanks_last(3, [0, 2], np.array([0.5, 0.25])).tolist()
+    [0.5, -0.75, 0.25]
+    """
+    lowest = float(scores.min()) - 1.0 if len(scores) else 0.0
+    all_scores = np.full(count, lowest)
+    all_scores[list(places)] = scores
+    return all_scores
+
+
 def ranges(starts: npt.NDArray[Any] | int, counts: npt.NDArray[Any]) -> IntArray:
     """Concatenate the ranges `starts[i]`, ..., `starts[i] + counts[i] - 1`.
 

@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError
+from rejoinder.forks import compute_alone_in_children
+
+compute_alone_in_children()  # here since every model that PyTorch computes needs this module
 
 T = TypeVar("T")
 

@@ -1,5 +1,7 @@
 """Components in pipelines of Haystack's own, which are written down and read again."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,9 @@ from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
 
 pytest.importorskip("haystack")
-from haystack import Document, Pipeline
+from haystack import Document, Pipeline, component
 from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
+from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 from rejoinder.integrations.haystack import (
@@ -73,3 +76,72 @@ def test_components_refuse_what_is_not_theirs_and_rank_an_id_once(model):
     assert sorted(each.content for each in found) == ["a b c", "d"]
     with pytest.raises(InputError, match="1 or more"):
         ranker.run("a b", documents, top_k=-1)
+
+
+def test_a_document_without_text_is_ranked_last(model):
+    documents = [Document(content=None, meta={"file": "menu.png"}), Document(content=" ")]
+    documents += [Document(content=text) for text in TEXTS]
+    ranked = RejoinderRanker(model).run("number 3", documents)["documents"]
+    assert [each.content for each in ranked[-2:]] == [None, " "]
+    assert ranked[-1].score < ranked[-3].score
+
+
+@component
+class Memory:
+    """What was said, as Haystack keeps it."""
+
+    @component.output_types(messages=list[ChatMessage])
+    def run(self):
+        called = ToolCall("find", {})
+        return {
+            "messages": [
+                ChatMessage.from_system("Be kind."),
+                ChatMessage.from_user(CONTEXT[0]),
+                ChatMessage.from_assistant(tool_calls=[called]),
+                ChatMessage.from_tool("2 km", called),
+                ChatMessage.from_assistant(CONTEXT[1]),
+            ]
+        }
+
+
+def test_messages_of_haystack_are_taken_as_history(history_model):
+    pipeline = Pipeline()
+    pipeline.add_component("memory", Memory())
+    pipeline.add_component("embedder", RejoinderTextEmbedder(history_model))
+    pipeline.add_component("ranker", RejoinderRanker(history_model))
+    pipeline.connect("memory.messages", "embedder.history")
+    pipeline.connect("memory.messages", "ranker.history")
+    documents = [Document(content=text) for text in TEXTS]
+    asked = {"embedder": {"text": CONTEXT[2]}, "ranker": {"query": CONTEXT[2], "documents": documents}}
+    found = pipeline.run(asked)
+    told = {"history": CONTEXT[:2]}
+    assert found["embedder"] == RejoinderTextEmbedder(history_model).run(CONTEXT[2], **told)
+    assert found["ranker"] == RejoinderRanker(history_model).run(CONTEXT[2], documents, **told)
+
+
+@component
+class Texts:
+    """Earlier messages as texts."""
+
+    @component.output_types(texts=list[str])
+    def run(self):
+        return {"texts": CONTEXT[:2]}
+
+
+def test_texts_of_another_component_are_taken_as_history(model):
+    pipeline = Pipeline()
+    pipeline.add_component("texts", Texts())
+    pipeline.add_component("embedder", RejoinderTextEmbedder(model))
+    pipeline.connect("texts.texts", "embedder.history")
+    assert pipeline.run({"embedder": {"text": CONTEXT[2]}})["embedder"]["embedding"]
+
+
+def test_a_folder_is_written_as_its_name_and_a_wrong_number_is_refused_at_once(model):
+    pipeline = Pipeline()
+    pipeline.add_component("embedder", RejoinderTextEmbedder(Path(model)))
+    pipeline.add_component("ranker", RejoinderRanker(Path(model)))
+    again = Pipeline.loads(pipeline.dumps(), allowed_modules=["rejoinder.integrations.haystack"])
+    assert again.get_component("embedder").model == again.get_component("ranker").model == model
+    for most in (0, -1):
+        with pytest.raises(InputError, match="top_k is"):
+            RejoinderRanker(model, top_k=most)

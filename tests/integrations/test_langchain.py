@@ -1,12 +1,15 @@
 """Embeddings, retriever and reranker in LangChain's own hands."""
 
 import asyncio
+from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.persistence import load
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
@@ -14,6 +17,13 @@ from tests.retrieval.conftest import HashEncoder
 
 pytest.importorskip("langchain_core")
 from langchain_core.documents import Document
+from langchain_core.messages import (
+    AIMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -114,3 +124,68 @@ def test_a_number_of_documents_that_is_none_is_refused(model, most):
     documents = [Document(text) for text in TEXTS]
     with pytest.raises(InputError, match="whole number, 1 or more"):
         RejoinderReranker(ranker=model, top_n=most).compress_documents(documents, "number 3")
+
+
+def test_a_document_without_text_is_ranked_last(model):
+    documents = [Document(""), Document(" \n"), *map(Document, TEXTS)]
+    found = RejoinderReranker(ranker=model).compress_documents(documents, "number 3")
+    assert [each.page_content for each in found] == [*best_of(model, ["number 3"]), "", " \n"]
+    assert found[-1].metadata["relevance_score"] < found[-3].metadata["relevance_score"]
+    assert len(RejoinderReranker(ranker=model).compress_documents(documents[:2], "number 3")) == 2
+
+
+def test_fields_with_the_names_of_ours_are_under_payload(tmp_path):
+    payload = {"id": "r7", "score": "A+", "position": "top shelf", "also": "x", "team": 1}
+    candidates = [Candidate("We open.", payload, title="hours"), Candidate("Bye.", {"id": 7})]
+    index = Index.build(HashEncoder(), candidates, tmp_path / "index")
+    found = {each.page_content: each for each in RejoinderRetriever(index=index).invoke("We open.")}
+    first, second = found["We open."], found["Bye."]
+    score = first.metadata.pop("score")
+    assert isinstance(score, float)
+    assert first.metadata == {
+        "id": "r7", "position": 0, "also": "x", "team": 1, "title": "hours", "payload": payload
+    }  # fmt: skip
+    assert first.id == "r7"
+    assert second.metadata.keys() == {"id", "score", "position"}
+    assert second.id is None
+
+
+HISTORY = ["Do you deliver?", "Yes, we do."]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [HumanMessage(HISTORY[0]), AIMessage(HISTORY[1])],
+        [SystemMessage("Be kind."), HumanMessage([{"type": "text", "text": HISTORY[0]}]), AIMessage(HISTORY[1])],
+        [HumanMessage(HISTORY[0]), AIMessage("", tool_calls=[{"name": "find", "args": {}, "id": "1"}]),
+         ToolMessage("2 km", tool_call_id="1"), AIMessage(HISTORY[1])],
+        [("human", HISTORY[0]), ("ai", HISTORY[1])],
+        [{"role": "human", "content": HISTORY[0]}, {"role": "ai", "content": HISTORY[1]}],
+        [ChatMessage(HISTORY[0], role="user"), HISTORY[1]],
+    ],
+)  # fmt: skip
+def test_the_retriever_takes_messages_of_langchain(history, history_model, tmp_path):
+    index = Index.build(load(history_model), TEXTS, tmp_path / "index")
+    retriever = RejoinderRetriever(index=index)
+    assert retriever.invoke("number 3", history=history) == retriever.invoke("number 3", history=HISTORY)
+
+
+def test_no_history_is_none_and_a_text_is_no_list(model, tmp_path):
+    retriever = RejoinderRetriever(index=Index.build(load(model), TEXTS, tmp_path / "index"))
+    assert retriever.invoke("number 3", history=None) == retriever.invoke("number 3")
+    with pytest.raises(InputError, match="history is a list of messages"):
+        retriever.invoke("number 3", history="hello")
+    for wrong in (3, ("human", "a", "b"), ("human",), ("human", 3), None):
+        with pytest.raises(InputError, match="a message is a text"):
+            retriever.invoke("number 3", history=[wrong])
+
+
+@pytest.mark.parametrize("most", [-1, 0])
+def test_a_wrong_number_of_documents_is_refused_at_once(model, most):
+    with pytest.raises(InputError, match="top_n is"):
+        RejoinderReranker(ranker=model, top_n=most)
+
+
+def test_the_reranker_is_typed_as_what_it_takes():
+    assert {str, Path, Ranker} <= set(get_args(get_type_hints(RejoinderReranker)["ranker"]))

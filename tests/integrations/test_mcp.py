@@ -220,3 +220,23 @@ def test_a_search_writes_nothing_to_standard_error(index):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "bm25s" not in done.stderr
+
+
+def test_a_found_reply_has_its_fields_and_whether_it_answers_another_question(tmp_path):
+    folder = tmp_path / "index"
+    replies = [
+        Candidate("We open at nine.", {"id": "r1"}, title="hours", examples=(("When do you open?",),)),
+        Candidate("Yes, we ship to France.", {"id": "r2"}, examples=(("Do you ship to France?",),)),
+    ]
+    index = Index.build(rejoinder.load("convert-small"), replies, folder)
+
+    async def ask():
+        async with Client(make_server(index)) as client:
+            asked = {"messages": ["When do you open? Do you ship to France?"]}
+            return await client.call_tool("suggest_replies", asked)
+
+    found = asyncio.run(ask()).structured_content["replies"]
+    assert {each["payload"]["id"]: each["also"] for each in found} == {
+        reply.payload["id"]: reply.also for reply in index.reply("When do you open? Do you ship to France?", 3)
+    }
+    assert sorted(each["also"] for each in found) == [False, True]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.encoders.open import open_texts
-from rejoinder.intents.classifier import train_classifier
+from rejoinder.intents.classifier import IntentClassifier, train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.intents.folder import save_classifier
 from tests.intents.toy import outside_texts, toy_data
@@ -77,3 +77,44 @@ def test_a_saved_pipeline_has_the_classifier_scores_and_leaves_other_categories(
     scores = loaded.evaluate(examples)
     right = [found.labels[0] == labels[0] for found, labels in zip(classifier.predict(list(data.texts)), data.labels, strict=True)]
     assert scores["cats_micro_f"] == pytest.approx(sum(right) / len(right), abs=0.2)
+
+
+@pytest.fixture
+def pipeline(model, tmp_path):
+    """A pipeline with a classifier, whose folder is beside it."""
+    classifier = train_classifier(open_texts(model), TrainingTexts(toy_data(10)))
+    save_classifier(classifier, tmp_path / "intents")
+    return new_pipeline(tmp_path)
+
+
+def new_pipeline(folder):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("rejoinder_intents", config={"classifier": str(folder / "intents")})
+    return nlp
+
+
+def test_a_pipeline_in_bytes_has_the_classifier(pipeline, tmp_path):
+    told = pipeline(TEXTS[0]).cats
+    written = pipeline.to_bytes()
+    (tmp_path / "intents").rename(tmp_path / "gone")
+    assert new_pipeline(tmp_path).from_bytes(written)(TEXTS[0]).cats == told
+
+
+def test_a_handler_of_errors_gets_the_batch_that_failed(pipeline, monkeypatch):
+    predict = IntentClassifier.predict
+
+    def fail(classifier, texts):
+        if "bad" in texts:
+            raise ValueError("it is bad")
+        return predict(classifier, texts)
+
+    monkeypatch.setattr(IntentClassifier, "predict", fail)
+    with pytest.raises(ValueError, match="it is bad"):
+        list(pipeline.pipe(["bad"]))
+    failed = []
+    pipeline.set_error_handler(
+        lambda name, _, docs, error: failed.append((name, [doc.text for doc in docs], str(error)))
+    )
+    told = [doc.text for doc in pipeline.pipe(["soon", "late", "bad", "sad", "never"], batch_size=2)]
+    assert told == ["soon", "late", "never"]
+    assert failed == [("rejoinder_intents", ["bad", "sad"], "it is bad")]

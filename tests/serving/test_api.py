@@ -525,6 +525,9 @@ def test_metrics_and_the_description(client, answers):
     server.post("/v1/candidates", json={"candidates": ["One that nobody has searched for yet."]})
     assert f"rejoinder_candidates{{{of}}} 21.0" in server.get("/metrics").text
     described = server.get("/openapi.json").json()
+    operations = [told["operationId"] for each in described["paths"].values() for told in each.values()]
+    assert all(name.isidentifier() for name in operations)
+    assert len(set(operations)) == len(operations)
     asked = described["components"]["schemas"]["RepliesRequest"]
     assert "examples" in asked
     assert (asked["properties"]["k"]["minimum"], asked["properties"]["k"]["maximum"]) == (1, 1000)

@@ -6,24 +6,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from rejoinder.checks import check_count
 from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
-from rejoinder.integrations.models import embed, open_embedder, open_ranker, rank
+from rejoinder.integrations.models import (
+    PlainMessage,
+    embed,
+    open_embedder,
+    open_ranker,
+    rank,
+    read_history,
+)
 
 try:
     from haystack import Document, component
+    from haystack.dataclasses import ChatMessage
 except ImportError as error:
     raise MissingExtraError("rejoinder.integrations.haystack", "haystack") from error
+
+EarlierMessages: TypeAlias = list[str | dict[str, Any] | ChatMessage]
+"""Earlier messages, oldest first."""
 
 
 class _Embedder:
     """Opens its model when needed; a serialised pipeline holds the model's name."""
 
-    def __init__(self, model: str = DEFAULT) -> None:
-        self.model = model
+    def __init__(self, model: str | Path = DEFAULT) -> None:
+        self.model = _written(model)
         self._encoder: DualEncoder | None = None
 
     def warm_up(self) -> None:
@@ -44,14 +59,15 @@ class RejoinderTextEmbedder(_Embedder):
     """
 
     @component.output_types(embedding=list[float])
-    def run(self, text: str, history: list[str] | None = None) -> dict[str, list[float]]:
+    def run(self, text: str, history: EarlierMessages | None = None) -> dict[str, list[float]]:
         """Return the vector of `text`; `history` has the earlier messages, oldest first."""
         if not isinstance(text, str):
             raise TypeError(
                 "RejoinderTextEmbedder takes a text; for a list of Documents use "
                 "RejoinderDocumentEmbedder"
             )
-        return {"embedding": embed(self._opened(), [*(history or []), text]).tolist()}
+        context = [*read_history(history, _message), text]
+        return {"embedding": embed(self._opened(), context).tolist()}
 
 
 @component
@@ -79,11 +95,12 @@ class RejoinderDocumentEmbedder(_Embedder):
 class RejoinderRanker:
     """Orders documents by how well they reply to the query, and keeps the best `top_k`.
 
-    A cross-encoder does well here.
+    Documents without text are last. A cross-encoder does well here.
     """
 
-    def __init__(self, model: str = DEFAULT, top_k: int = 10) -> None:
-        self.model = model
+    def __init__(self, model: str | Path = DEFAULT, top_k: int = 10) -> None:
+        check_count("top_k", top_k)
+        self.model = _written(model)
         self.top_k = top_k
         self._ranker: Ranker | None = None
 
@@ -102,7 +119,7 @@ class RejoinderRanker:
         query: str,
         documents: list[Document],
         top_k: int | None = None,
-        history: list[str] | None = None,
+        history: EarlierMessages | None = None,
     ) -> dict[str, list[Document]]:
         """Return the best documents, best first, with their scores.
 
@@ -111,12 +128,25 @@ class RejoinderRanker:
         """
         documents = _distinct(documents)
         texts = [document.content or "" for document in documents]
-        best = rank(
-            self._opened(), [*(history or []), query], texts, self.top_k if top_k is None else top_k
-        )
+        context = [*read_history(history, _message), query]
+        best = rank(self._opened(), context, texts, self.top_k if top_k is None else top_k)
         return {
             "documents": [replace(documents[position], score=score) for position, score in best]
         }
+
+
+def _written(model: str | Path) -> str:
+    """Return a model as a serialised pipeline names it."""
+    return str(model) if isinstance(model, Path) else model
+
+
+def _message(message: str | Mapping[str, Any] | ChatMessage) -> PlainMessage:
+    """Return the role and the texts of a ChatMessage; other messages stay as they are."""
+    if not isinstance(message, ChatMessage):
+        return message
+    content = "\n".join(message.texts)
+    calls = {"tool_calls": message.tool_calls} if message.tool_calls else {}
+    return {"role": message.role.value, "content": content, **calls}
 
 
 def _distinct(documents: list[Document]) -> list[Document]:

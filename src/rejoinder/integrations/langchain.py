@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ConfigDict, Field, field_validator
 
+from rejoinder.checks import check_count
 from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
-from rejoinder.integrations.models import embed, open_embedder, open_ranker, rank
+from rejoinder.integrations.models import (
+    PlainMessage,
+    embed,
+    open_embedder,
+    open_ranker,
+    rank,
+    read_history,
+)
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.replies import Reply
 
 try:
     from langchain_core.callbacks import (
@@ -27,10 +36,17 @@ try:
     )
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.embeddings import Embeddings
+    from langchain_core.messages import BaseMessage
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.runnables import run_in_executor
 except ImportError as error:
     raise MissingExtraError("rejoinder.integrations.langchain", "langchain") from error
+
+ChainMessage: TypeAlias = str | Mapping[str, Any] | tuple[str, str] | BaseMessage
+"""A message as chains have it: a text, role and content, or one of LangChain's own."""
+
+ROLES = {"human": "user", "ai": "assistant"}
+"""LangChain's names of roles, and those of chat APIs."""
 
 
 class RejoinderEmbeddings(Embeddings):
@@ -56,8 +72,9 @@ class RejoinderEmbeddings(Embeddings):
 class RejoinderRetriever(BaseRetriever):
     """Retrieves the best replies of an index as documents.
 
-    Their metadata have payload, score, position and any title; with `search_kwargs={"why": True}`
-    also the reason for each.
+    Their metadata have the fields of the payload, score, position and any title; with
+    `search_kwargs={"why": True}` also the reason for each. If a field has one of these names,
+    `payload` has all fields. A text in the field `id` is the document's id.
     """
 
     index: Index | Cascade
@@ -70,7 +87,7 @@ class RejoinderRetriever(BaseRetriever):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002
-        history: Sequence[str | Mapping[str, Any]] = (),
+        history: Sequence[ChainMessage] | None = None,
         k: int | None = None,
         **search_kwargs: Any,
     ) -> list[Document]:
@@ -81,13 +98,9 @@ class RejoinderRetriever(BaseRetriever):
         options = {"k": self.k, **self.search_kwargs, **search_kwargs}
         if k is not None:
             options["k"] = k
-        [replies] = self.index.search([[*history, query]], **options)
-        documents = []
-        for reply in replies:
-            facts = reply.to_json()
-            text = facts.pop("text")
-            documents.append(Document(text, metadata={**facts.pop("payload"), **facts}))
-        return documents
+        context = [*read_history(history, _message), query]
+        [replies] = self.index.search([context], **options)
+        return [_document(reply) for reply in replies]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
@@ -105,17 +118,24 @@ class RejoinderRetriever(BaseRetriever):
 class RejoinderReranker(BaseDocumentCompressor):
     """Orders documents by how well they reply to the query.
 
-    Their metadata get a `relevance_score`.
+    Those without text are last. Their metadata get a `relevance_score`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
-    ranker: Ranker  # a model's name, a model, or any ranker
+    ranker: str | Path | Ranker  # a model's name, a model, or any ranker
     top_n: int | None = None  # documents to keep; None: all
 
     @field_validator("ranker", mode="before")
     @classmethod
     def _open(cls, model: Any) -> Ranker:
         return open_ranker(model)
+
+    @field_validator("top_n")
+    @classmethod
+    def _check_count(cls, top_n: int | None) -> int | None:
+        if top_n is not None:
+            check_count("top_n", top_n)
+        return top_n
 
     def compress_documents(
         self,
@@ -124,12 +144,43 @@ class RejoinderReranker(BaseDocumentCompressor):
         callbacks: Callbacks | None = None,  # noqa: ARG002
     ) -> list[Document]:
         """Return the best documents, best first."""
-        best = rank(
-            self.ranker, [query], [document.page_content for document in documents], self.top_n
-        )
+        texts = [document.page_content for document in documents]
+        best = rank(open_ranker(self.ranker), [query], texts, self.top_n)
         return [
             documents[position].model_copy(
                 update={"metadata": {**documents[position].metadata, "relevance_score": score}}
             )
             for position, score in best
         ]
+
+
+def _message(message: ChainMessage) -> PlainMessage:
+    """Return the role and the content of a message as chat APIs have them; a text stays one."""
+    if isinstance(message, BaseMessage):
+        calls = getattr(message, "tool_calls", None)
+        role = getattr(message, "role", message.type)  # ChatMessage has a role of its own
+        called = {"tool_calls": calls} if calls else {}
+        return _renamed({"role": role, "content": message.content, **called})
+    if isinstance(message, tuple):
+        role, text = message if len(message) == 2 else (None, message)
+        return _renamed({"role": role, "content": text})
+    return _renamed(message) if isinstance(message, Mapping) else message
+
+
+def _renamed(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message whose role has the name that chat APIs give it."""
+    role = message.get("role")
+    return {**message, "role": ROLES[role]} if role in ROLES else message
+
+
+def _document(reply: Reply) -> Document:
+    facts = reply.to_json()
+    text = facts.pop("text")
+    payload = facts.pop("payload")
+    name = payload.get("id")
+    taken = {"payload": payload} if payload.keys() & facts.keys() else {}
+    return Document(
+        text,
+        id=name if isinstance(name, str) else None,
+        metadata={**payload, **facts, **taken},
+    )

@@ -77,6 +77,13 @@ class _FoundReply(BaseModel):
     text: str
     score: float
     title: str = ""
+    payload: dict[str, Any] = Field(
+        default_factory=dict, description="Its other fields, such as its id."
+    )
+    also: bool = Field(
+        default=False,
+        description="Whether it answers another question of the message than the first reply.",
+    )
 
 
 class _FoundReplies(BaseModel):
@@ -226,10 +233,5 @@ def _found(
     return _FoundReplies(
         notes=dict(notes) if notes else None,
         reason=reason,
-        replies=[
-            _FoundReply(
-                position=reply.position, text=reply.text, score=reply.score, title=reply.title
-            )
-            for reply in replies
-        ],
+        replies=[_FoundReply(**reply.to_json()) for reply in replies],
     )

@@ -132,11 +132,17 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
             response_model=response,
             status_code=201 if endpoint in (api.changes.add, api.changes.import_file) else 200,
             responses={202: {"model": schema.Status}} if endpoint == api.reload else None,
-            operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
+            operation_id=_operation(method, path),
             route_class_override=query_route() if form is None else json_route(form),
             **keyed,
         )
     return limits
+
+
+def _operation(method: str, path: str) -> str:
+    """Return an operation's name, which generators of clients make a function of."""
+    words = path[1:].replace(":path", "").translate({47: 95, 123: None, 125: None})
+    return f"{words}_{method.lower()}"
 
 
 def _page(file: Path) -> Callable[[], Any]:

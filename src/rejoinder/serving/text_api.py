@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rejoinder.arrays import with_blanks_last
 from rejoinder.errors import InputError
 from rejoinder.serving.http.errors import error_answer
 from rejoinder.serving.http.exchange import CURRENT
@@ -86,9 +87,7 @@ class TextApi:
             lambda part: Job(document_scores, (body.query, part), size=len(part)),
         )
         spoken_scores = np.concatenate([scores for scores, _ in pieces]) if pieces else np.zeros(0)
-        lowest = float(spoken_scores.min()) - 1.0 if len(spoken_scores) else 0.0
-        scores = np.full(len(texts), lowest)  # a blank one is ranked last
-        scores[spoken] = spoken_scores
+        scores = with_blanks_last(len(texts), spoken, spoken_scores)
         best = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
         tokens = sum(count for _, count in pieces)
         results: list[dict[str, Any]] = [

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.vectors import attended
+from rejoinder.forks import compute_alone_in_children
 from rejoinder.stores.runs import Positions
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -415,4 +416,5 @@ class _Shared:
 def _tensor(array: Array) -> Any:
     import torch
 
+    compute_alone_in_children()
     return torch.from_numpy(array if array.flags.writeable else np.asarray(_Shared(array)))
