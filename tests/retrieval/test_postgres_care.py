@@ -47,7 +47,7 @@ def test_a_role_builds_the_first_index_once_it_has_the_rights_of_the_page(databa
         with pytest.raises(InputError, match="let its administrator run CREATE EXTENSION vector"):
             Index.build(HashEncoder(), TEXTS, store)
         administer(database, "CREATE EXTENSION vector")
-        denied = r"permission denied for database care\); .* GRANT CREATE ON DATABASE \"care\" TO \"builder\"$"
+        denied = r"permission denied for database care\); .*\(GRANT CREATE ON DATABASE \"care\" TO \"builder\"\)$"
         with pytest.raises(DeniedError, match=denied):
             Index.build(HashEncoder(), TEXTS, store)
         administer(database, "GRANT CREATE ON DATABASE care TO builder")

@@ -136,6 +136,8 @@ def test_a_mark_within_brackets_ends_no_sentence(text):
     "sentences",
     [
         ["I called (three times!)", "What now?"],
+        ["I lost my card (blue.)", "i need a new one"],
+        ["i broke the lamp (again!)", "can you send another"],
         ["(I called three times!)", "what now?"],
         ["I called (three times)!", "nobody came."],
         ["It is dark :)?", "how do I turn it on?"],

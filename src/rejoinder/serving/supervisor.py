@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from multiprocessing.connection import wait
+from pickle import UnpicklingError
 from typing import Any
 
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
@@ -56,6 +57,14 @@ class Supervisor(Multiprocess):
             if process.process.sentinel in ready:
                 return False
             if ready:
-                process.parent_conn.recv()
-                return True
+                return _has_answered(process)
         return False
+
+
+def _has_answered(process: Process) -> bool:
+    """Return whether a worker has sent a whole answer, and was not killed within it."""
+    try:
+        process.parent_conn.recv()
+    except (EOFError, OSError, UnpicklingError):
+        return False
+    return True

@@ -75,3 +75,11 @@ def test_terms_share_the_description_below_them(tmp_path):
     first, second = read_candidates(path, reading=Reading())
     assert (first.text, first.examples) == ("Soon.\nOr not.", ((WHERE,), ("When does it come?",)))
     assert (second.title, second.text) == ("Returns", "Free.")
+
+
+@pytest.mark.parametrize(
+    "page", ["<button></button>" * 20_000, "<label for=x></label>" * 20_000, f"<h2>{'<button>a</button>' * 5_000}</h2>"]
+)
+def test_many_buttons_take_linear_time(tmp_path, page):
+    """Within the limit of a test; by squares they would take minutes."""
+    assert read(tmp_path, f"<h3>Money</h3><p>We take coins.</p>{page}")[0] == ("", "Money", "We take coins.")

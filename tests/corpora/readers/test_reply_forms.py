@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rejoinder.corpora.schema import Candidate
+from rejoinder.errors import InputError
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers.mapping import NO_SENTENCE
 from rejoinder.corpora.readers.answers.texts.written import LINES_ABOVE
@@ -496,6 +497,44 @@ def test_a_reply_that_holds_others_is_one_too(tmp_path):
     first, second = read_candidates(path)
     assert (first.text, first.payload) == (PARCEL, {"id": 1})
     assert (second.text, second.examples) == (HOURS, questions("When?"))
+
+
+def test_of_an_entry_only_the_records_in_it_are_others(tmp_path):
+    path = tmp_path / "a.yaml"
+    record = {"question": "When?", "answer": HOURS, "more": [{"question": "Parcel?", "answer": PARCEL}], "meta": {"id": 5}}
+    path.write_text(json.dumps([record]), encoding="utf-8")
+    first, second = read_candidates(path, choice=parse_choice("yaml"))
+    assert (first.text, first.payload["meta"], "more" in first.payload) == (HOURS, {"id": "5"}, False)
+    assert (second.text, second.examples) == (PARCEL, questions("Parcel?"))
+
+
+def test_odd_entries_among_questions_cost_no_others(tmp_path):
+    path = tmp_path / "a.json"
+    shop = {"When?": HOURS, "Who?": None, "Where?": {"answer": "Here.", "id": 3}, "Why?": ["So.", "Just so."], "Returns": RETURN}
+    path.write_text(json.dumps({"Shop": shop, "Parcels": {"Parcel?": PARCEL, "Late?": 7, "Lost?": "Wait."}}), encoding="utf-8")
+    reading = Reading()
+    replies = {reply.text: reply for reply in read_candidates(path, reading=reading)}
+    assert [*replies] == [HOURS, "Here.", "So.", RETURN, PARCEL, "Wait."]
+    assert replies["Here."].payload == {"category": "Shop", "id": 3}
+    assert replies["So."].payload == {"category": "Shop", "variants": ["Just so."]}
+    assert (replies[RETURN].title, replies[RETURN].examples) == ("Returns", ())
+    assert reading.dropped == {"rows without a reply": 2}
+
+
+def test_the_names_of_several_lists_are_categories_below_a_title(tmp_path):
+    path = tmp_path / "a.json"
+    lists = {"Hours": {"faq": [{"q": "When?", "a": HOURS}]}, "Parcels": {"faq": [{"q": "Parcel?", "a": PARCEL}]}}
+    path.write_text(json.dumps({"name": "Shop", **lists}), encoding="utf-8")
+    assert [reply.payload["category"] for reply in read_candidates(path)] == ["Hours", "Parcels"]
+
+
+def test_counts_of_replies_are_no_replies(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("title,actions,replies\nHours,We open at nine.,3\nParcels,Soon.,5\n", encoding="utf-8")
+    assert [reply.text for reply in read_candidates(path)] == ["We open at nine.", "Soon."]
+    path.write_text("question,replies\nWhen?,3\nWhere?,5\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no column text"):
+        list(read_candidates(path))
 
 
 def test_references_of_yaml_are_read_once(tmp_path):

@@ -199,6 +199,9 @@ class Connections:
                 if not self._pool.drop(connection):
                     raise  # the next one would hang, too
                 continue  # the server was started again meanwhile
+            except BaseException:
+                self._pool.drop(connection)
+                raise
             return connection
         return None
 

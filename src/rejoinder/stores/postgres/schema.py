@@ -129,7 +129,7 @@ def _create(connection: psycopg.Connection[Any], name: sql.Identifier, address: 
         grant = sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(*own).as_string(connection)
         raise DeniedError(
             f"{address.shown}: this role may not make the index's schema "
-            f"({error.diag.message_primary}); let an administrator run {grant}"
+            f"({error.diag.message_primary}); let an administrator grant it ({grant})"
         ) from None
 
 

@@ -33,7 +33,7 @@ _GREETING = match_pattern(
     r"|a noite)|prezad[oa]s?|car[oai]|exm[oa]s?)\b"
 )
 _LETTER_GREETING = match_pattern(  # what is addressed behind it is no request
-    r"(?i)(?:dear|to|fao|attn|liebe|sehr|ch[e\u00e8]r|estimad|querid|gentil|spett|egregi|prezad|exm)"
+    r"(?i)(?:dear|fao|attn|liebe|sehr|ch[e\u00e8]r|estimad|querid|gentil|spett|egregi|prezad|exm)"
 )
 _MORE = (  # behind thanks
     r"(?: (?:again|once (?:again|more)|a (?:lot|million|bunch|ton|heap)|so much|very much"
@@ -175,10 +175,13 @@ def greets_group(line: str) -> bool:
 
 
 def may_greet(line: str) -> bool:
-    """Return whether a line is a salutation if a blank line is below it: "Hi swimming pool,"."""
+    """Return whether a line is a salutation if a blank line is below it: "Hi puppet theatre,"."""
     addressed = _addressed(line)
-    is_letter = _LETTER_GREETING.match(line) is not None
-    return addressed is not None and (is_letter or line.endswith(",")) and _is_called(addressed)
+    if addressed is None or not _is_called(addressed):
+        return False
+    last = addressed.split()[-1].lower().strip(_MARKS)
+    is_group = line.endswith(",") and last in _GROUPS | _ADDRESSEES
+    return is_group or _LETTER_GREETING.match(line) is not None
 
 
 def _addressed(line: str) -> str | None:

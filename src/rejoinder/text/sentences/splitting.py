@@ -47,6 +47,8 @@ _STREET = "str."  # of Germany, before its number
 _ENDS = (".", "!", "?", "\u2026", ":", ";", ",")
 _CLOSING = "\"'*_)]\u201d\u2019"  # behind a mark
 _BRACKETS = {")": "(", "]": "["}
+_OPENING_WORDS = "i we my how what when where why who can could do does is are please"
+_OPENING = frozenset(_OPENING_WORDS.split())  # of a sentence, more than of the rest of one
 _CONJUNCTIONS = frozenset(_LINKS.split())
 
 
@@ -69,9 +71,13 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _is_bracketed(paragraph: str, start: int, end: re.Match[str]) -> bool:
-    """Return whether a mark stands at the end of brackets within a sentence that goes on."""
+    """Return whether a mark stands at the end of brackets within a sentence that goes on.
+
+    Before "i need", "how do" or "please" another one begins, also in small letters.
+    """
     opening = next((_BRACKETS[letter] for letter in end[0] if letter in _BRACKETS), None)
-    if opening is None or not paragraph[end.end() : end.end() + 1].islower():
+    behind = paragraph[end.end() : end.end() + MAX_FIRST].split(" ", 1)[0]
+    if opening is None or not behind[:1].islower() or behind.partition("'")[0] in _OPENING:
         return False
     return paragraph.rfind(opening, start, end.start()) > start
 

@@ -189,6 +189,8 @@ class Speller:
         best = min(candidates)[1] if candidates else None
         if is_word or (best and slip_cost(word, best) <= NEAR_COST):
             return best
+        if best in self.own.choices:
+            return self._parted(word) or best
         return _swapped(word) or self._parted(word) or best
 
     def _parted(self, word: str) -> str | None:
@@ -232,6 +234,7 @@ def _swapped(word: str) -> str | None:
         return None
     ranks = english()
     known = {near for near in _with_swaps(word) if near in ranks and near != word}
+    known -= first_names()  # "anette" may be one, too
     alike = (near for near in known if slip_cost(word, near) <= SWAP_COST)
     return min(alike, key=lambda near: (ranks[near], near), default=None)
 

@@ -88,7 +88,7 @@ def reply_columns(
         _refuse_two_replies(names, columns, records, choice, where)
         columns = _by_other_names(names, columns, records)
     if "text" not in columns and kind == "column":
-        columns = _with_replies(names, columns, (*_REPLIES, *ACTIONS))
+        columns = _with_replies(names, columns, (*ACTIONS, *_REPLIES), records)
     if "text" not in columns:
         if len(names) == 1 and kind == "column" and is_name(names[0]):
             return {"text": names[0]}
@@ -109,10 +109,17 @@ def reply_columns(
 
 
 def _with_replies(
-    names: Sequence[str], columns: Mapping[str, str], wanted: Sequence[str]
+    names: Sequence[str],
+    columns: Mapping[str, str],
+    wanted: Sequence[str],
+    records: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, str]:
-    """Return a table's columns, with the first of the wanted ones as that of its replies."""
-    name = find_column(names, wanted)
+    """Return a table's columns, with the first of the wanted ones as that of its replies.
+
+    One whose cells are numbers counts replies, and holds none.
+    """
+    texts = [name for name in names if not _are_flags(name, records)]
+    name = find_column(texts, wanted)
     return dict(columns) if name is None else {"text": name, **columns}
 
 

@@ -49,15 +49,16 @@ def entries_of(value: Any) -> Iterator[CategoryRecord]:
             continue
         known.add(id(part.value))
         if isinstance(part.value, list):
-            inner = [item for item in part.value if isinstance(item, dict)]
-            waiting += [_Inner(item, part.category, is_listed=True) for item in reversed(inner)]
+            objects = [item for item in part.value if isinstance(item, dict)]
+            waiting += [_Inner(item, part.category, is_listed=True) for item in reversed(objects)]
         elif isinstance(part.value, dict) and _are_asked(part.value):
-            for question, answer in part.value.items():
-                yield CategoryRecord(part.category, {"question": question, "answer": answer})
+            for key, answer in part.value.items():
+                yield CategoryRecord(part.category, _record_of(str(key).strip(), answer))
         elif isinstance(part.value, dict):
-            if part.is_listed and (own := _own_record(part.value)):
+            own, held = _with_records_apart(part)
+            if own:
                 yield CategoryRecord(part.category, own)
-            waiting += reversed(_parts_of(part.value, part.category))
+            waiting += reversed(_parts_of(held, part.category))
 
 
 def candidates_of(
@@ -86,10 +87,12 @@ def _is_entry(part: _Inner) -> bool:
     return not inner and not _are_asked(part.value)
 
 
-def _own_record(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reply that an object is beside the records that it holds; nothing: it is none."""
-    record = {key: item for key, item in value.items() if not _holds_objects(item)}
-    return record if names_a_reply(tuple(record)) else {}
+def _with_records_apart(part: _Inner) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the reply that an object is, if it is one, and what else holds records."""
+    if not part.is_listed or not names_a_reply(tuple(part.value)):
+        return {}, part.value
+    held = {key: item for key, item in part.value.items() if _are_answered(item)}
+    return {key: item for key, item in part.value.items() if key not in held}, held
 
 
 def _holds_objects(value: Any) -> bool:
@@ -104,19 +107,29 @@ def _are_answered(value: Any) -> bool:
 
 
 def _are_asked(value: Mapping[Any, Any]) -> bool:
-    """Return whether an object has answers by their questions."""
-    texts = [isinstance(key, str) and asks(key.strip()) for key in value]
-    return any(texts) and all(texts) and all(isinstance(text, str) for text in value.values())
+    """Return whether an object has answers by their questions: most of its keys ask."""
+    asked = sum(isinstance(key, str) and asks(key.strip()) for key in value)
+    return 2 * asked > len(value)
+
+
+def _record_of(key: str, answer: Any) -> dict[str, Any]:
+    """Return the record of an answer by its question, or by its title."""
+    asked = {"question" if asks(key) else "title": key}
+    if isinstance(answer, dict):
+        return {**asked, **answer}
+    if isinstance(answer, list) and answer:
+        return {**asked, "answer": answer[0], "variants": answer[1:]}
+    return {**asked, "answer": answer}
 
 
 def _parts_of(value: Mapping[Any, Any], category: str) -> list[_Inner]:
     """Return the lists and objects in an object, with its name or theirs as their category."""
-    inner = {key: item for key, item in value.items() if isinstance(item, list | dict)}
+    inner = {key: item for key, item in value.items() if _holds_objects(item)}
+    if len(inner) > 1:
+        return [_Inner(item, str(key)) for key, item in inner.items()]
     column = find_column([name for name, item in value.items() if isinstance(item, str)], _CATEGORY)
-    if column is not None:
-        return [_Inner(item, value[column]) for item in inner.values()]
-    are_names = len(inner) > 1
-    return [_Inner(item, str(key) if are_names else category) for key, item in inner.items()]
+    name = category if column is None else value[column]
+    return [_Inner(item, name) for item in inner.values()]
 
 
 def _candidates(
@@ -138,7 +151,7 @@ def _candidates(
         columns = shapes.columns(record, where)
         is_sorted = len(categories) > 1 and "category" not in record  # one is the file's title
         entry = {"category": category, **record} if is_sorted and category else record
-        if is_blank(entry[columns["text"]]):
+        if not isinstance(entry[columns["text"]], str | list) or is_blank(entry[columns["text"]]):
             reading.drop(NO_REPLY)
         else:
             yield candidate_of(entry, columns, where)

@@ -6,6 +6,7 @@ opens the element behind it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ _ICONS = (
 )
 _LEAST = 2  # openers of a kind
 _LEAST_ASKING = 0.5  # of them
+_MOST_BETWEEN = 8  # elements without a text, or around it, between an opener and what it opens
 
 
 def tidy_buttons(tree: Any) -> list[Any]:
@@ -30,7 +32,8 @@ def tidy_buttons(tree: Any) -> list[Any]:
     below it as any heading does.
     """
     places = {node.get("id"): node for node in reversed(tree.xpath("//*[@id]"))}
-    loose = [node for node in tree.xpath(_BUTTONS) if not _is_heading(node)]
+    lines: dict[Any, str] = {}  # of headings
+    loose = [node for node in tree.xpath(_BUTTONS) if not _is_heading(node, lines)]
     kinds: dict[tuple[str, str], list[Any]] = {}
     for node in loose:
         if _opens_what_follows(node, places):
@@ -47,10 +50,14 @@ def tidy_buttons(tree: Any) -> list[Any]:
     return openers
 
 
-def _is_heading(node: Any) -> bool:
-    """Return whether a button is all of a heading."""
+def _is_heading(node: Any, lines: dict[Any, str]) -> bool:
+    """Return whether a button is all of a heading; `lines` keeps the texts of headings."""
     outer = next((above for above in node.iterancestors() if above.tag in _HEADINGS), None)
-    return outer is not None and _line_of(outer) == _line_of(node)
+    if outer is None:
+        return False
+    if outer not in lines:
+        lines[outer] = _line_of(outer)
+    return lines[outer] == _line_of(node)
 
 
 def _opens_what_follows(node: Any, places: Mapping[str, Any]) -> bool:
@@ -66,10 +73,10 @@ def _opens_what_follows(node: Any, places: Mapping[str, Any]) -> bool:
 
 def _element_behind(node: Any) -> Any:
     """Return the next element with a text, if no other text is before it."""
-    for element in (node, *node.iterancestors()):
+    for element in (node, *itertools.islice(node.iterancestors(), _MOST_BETWEEN)):
         if (element.tail or "").strip():
             return None
-        for behind in element.itersiblings():
+        for behind in itertools.islice(element.itersiblings(), _MOST_BETWEEN):
             if any(text.strip() for text in behind.itertext()):
                 return behind
             if (behind.tail or "").strip():
