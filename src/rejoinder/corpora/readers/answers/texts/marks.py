@@ -22,6 +22,7 @@ _MARK = match_pattern(
     r"(?:\s?([:\uff1a])[*_]{0,3}|\s([-\u2013])(?=\s)|([.)])[*_]{0,3}(?=\s|$))(?:\s*(\S.*)|\s*)"
 )
 _NUMBER = match_pattern(r"[\s*_#>-]{0,12}(?:\d{1,4}[.)]\s)?\s{0,9}[*_]{0,3}(\S.*)")
+AROUND = " \t*_"  # lines: blanks, and the signs of bold type
 _COLON = ":"
 _OF_LISTS = frozenset(".)")  # signs that number items as often as they mark questions
 _LEAST_ANSWERED = 0.8  # of the questions, and of the answers
@@ -56,7 +57,7 @@ def asks(text: str) -> bool:
 
 def without_number(line: str) -> str:
     """Return a line without the number or the signs before it, and those of bold type around it."""
-    match = _NUMBER.fullmatch(line.rstrip(" \t*_"))
+    match = _NUMBER.fullmatch(line.rstrip(AROUND))
     return match[1] if match else ""
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterable, Sequence
 
 from rejoinder.corpora.readers.answers.texts.askers import is_of_agent, is_of_customer
-from rejoinder.corpora.readers.answers.texts.marks import asks, without_number
+from rejoinder.corpora.readers.answers.texts.marks import AROUND, asks, without_number
 from rejoinder.patterns import match_pattern, search_pattern
 
 _RULE = match_pattern(r"[\s*_=~.#-]{3,}")
 _CATEGORY = match_pattern(r"[^\W\d_][^\d.!?:;,/@]{1,40}")
 _SENTENCE_END = search_pattern(r"[^\W\d_]{2}[.!?]\s++\S")
 _MOST_WORDS = 4  # of a category
+SHORT = 400  # letters of a line whose reading is kept: it is looked at ten times
+KEPT = 4096  # lines
 
 
 def paragraphs_of(lines: Iterable[str]) -> list[list[str]]:
@@ -31,14 +35,15 @@ def turns_of(paragraphs: Sequence[Sequence[str]]) -> list[list[str]]:
     Where blank lines part most questions, one within a paragraph is of its answer, unless a
     customer asks it.
     """
-    asking = [lines for lines in paragraphs if len(lines) > 1 and opening_question(lines[0])]
-    by_turns = sum(len(_turns_of_paragraph(lines, may_alternate=True)) > 1 for lines in asking)
-    may_alternate = 2 * by_turns > len(asking)
-    return [
-        turn
-        for lines in paragraphs
-        for turn in _turns_of_paragraph(lines, may_alternate=may_alternate)
+    parted = [_turns_of_paragraph(lines, may_alternate=True) for lines in paragraphs]
+    by_turns = [
+        len(turns) > 1
+        for lines, turns in zip(paragraphs, parted, strict=True)
+        if len(lines) > 1 and opening_question(lines[0])
     ]
+    if 2 * sum(by_turns) <= len(by_turns):
+        parted = [_turns_of_paragraph(lines, may_alternate=False) for lines in paragraphs]
+    return list(itertools.chain.from_iterable(parted))
 
 
 def _turns_of_paragraph(lines: Sequence[str], *, may_alternate: bool) -> list[list[str]]:
@@ -69,8 +74,7 @@ def _turns_of_paragraph(lines: Sequence[str], *, may_alternate: bool) -> list[li
 
 def question_of(line: str) -> str:
     """Return a line without its number if it asks, else nothing."""
-    text = without_number(line)
-    return text if asks(text) else ""
+    return without_number(line) if asks(line.rstrip(AROUND)) else ""
 
 
 def opening_question(line: str) -> str:
@@ -79,14 +83,31 @@ def opening_question(line: str) -> str:
     Behind another sentence it is a customer's: "I lost my card. What now?", and not "Wait. Does it
     blink?" of an answer.
     """
-    question = question_of(line)
-    return question if is_lone_question(line) or is_of_customer(question) else ""
+    return _known_opening(line) if len(line) <= SHORT else _opening(line)
 
 
 def is_lone_question(line: str) -> bool:
     """Return whether a line is a question alone, without a sentence before it."""
+    return _is_known_lone(line) if len(line) <= SHORT else _is_lone(question_of(line))
+
+
+def _opening(line: str) -> str:
     question = question_of(line)
+    return question if _is_lone(question) or is_of_customer(question) else ""
+
+
+def _is_lone(question: str) -> bool:
     return bool(question) and _SENTENCE_END.search(question) is None
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _known_opening(line: str) -> str:
+    return _opening(line)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _is_known_lone(line: str) -> bool:
+    return _is_lone(question_of(line))
 
 
 def category_of(lines: Sequence[str]) -> str:
