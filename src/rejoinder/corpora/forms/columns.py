@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -13,17 +14,32 @@ MESSAGE = ("text", "message", "body", "content", "comment", "utterance", "msg")
 REPLY = ("text", "response", "reply", "answer")
 QUESTIONS = ("question", "questions", "examples", "patterns", "utterances", "phrases")
 INTENT = ("intent", "intents", "label", "labels", "intent_name")
+MAX_NAME = 100  # letters of a name whose keys are kept: it is compared with many
 _CAMEL = search_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def fold(name: object) -> str:
     """Return the key by which names of columns are compared: no case, spaces, hyphens or dots."""
-    return "_".join(str(name).casefold().replace("-", " ").replace(".", " ").split())
+    return name_keys(name)[0]
 
 
 def name_keys(name: object) -> tuple[str, str]:
     """Return the keys of a column's name, as it is and with camel case split: `ticketId`."""
-    return fold(name), fold(_CAMEL.sub(" ", str(name)))
+    text = str(name)
+    return _known_keys(text) if len(text) <= MAX_NAME else _keys(text)
+
+
+def _keys(text: str) -> tuple[str, str]:
+    return _key(text), _key(_CAMEL.sub(" ", text))
+
+
+@functools.lru_cache(maxsize=4096)
+def _known_keys(text: str) -> tuple[str, str]:
+    return _keys(text)
+
+
+def _key(text: str) -> str:
+    return "_".join(text.casefold().replace("-", " ").replace(".", " ").split())
 
 
 def is_known(name: object, known: Set[str]) -> bool:
