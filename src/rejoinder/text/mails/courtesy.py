@@ -290,6 +290,12 @@ def apologises(line: str) -> bool:
     return _APOLOGY.search(line) is not None
 
 
+@functools.cache
+def _names_alone() -> frozenset[str]:
+    """Return the frequent first names that are no words."""
+    return first_names() - _NAMES
+
+
 def is_sender(line: str) -> bool:
     """Return whether a line below a closing may be names, a number behind them or not.
 
@@ -300,8 +306,7 @@ def is_sender(line: str) -> bool:
     if is_name(names):
         return True
     tokens = words(names)
-    firsts = first_names() - _NAMES
-    is_led = not firsts.isdisjoint(tokens[:-1])
+    is_led = not _names_alone().isdisjoint(tokens[:-1])
     return is_led and len(tokens) <= MAX_ADDRESSEE + 1 and _is_capital(names)
 
 
