@@ -234,8 +234,8 @@ def _swapped(word: str) -> str | None:
         return None
     ranks = english()
     known = {near for near in _with_swaps(word) if near in ranks and near != word}
-    known -= first_names()  # "anette" may be one, too
-    alike = (near for near in known if slip_cost(word, near) <= SWAP_COST)
+    others = (near for near in known if near not in first_names())  # "anette" may be one, too
+    alike = (near for near in others if slip_cost(word, near) <= SWAP_COST)
     return min(alike, key=lambda near: (ranks[near], near), default=None)
 
 
