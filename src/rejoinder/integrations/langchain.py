@@ -45,6 +45,7 @@ except ImportError as error:
 ChainMessage: TypeAlias = str | Mapping[str, Any] | tuple[str, str] | BaseMessage
 """A message as chains have it: a text, role and content, or one of LangChain's own."""
 
+PAIR = ("role", "content")
 ROLES = {"human": "user", "ai": "assistant"}
 """LangChain's names of roles, and those of chat APIs."""
 
@@ -162,8 +163,8 @@ def _message(message: ChainMessage) -> PlainMessage:
         called = {"tool_calls": calls} if calls else {}
         return _renamed({"role": role, "content": message.content, **called})
     if isinstance(message, tuple):
-        role, text = message if len(message) == 2 else (None, message)
-        return _renamed({"role": role, "content": text})
+        is_pair = len(message) == len(PAIR)  # any other is refused as a content
+        return _renamed(dict(zip(PAIR, message, strict=True))) if is_pair else {"content": message}
     return _renamed(message) if isinstance(message, Mapping) else message
 
 

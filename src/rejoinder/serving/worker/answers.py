@@ -35,7 +35,7 @@ from rejoinder.serving.worker.sources import Sources
 from rejoinder.serving.worker.stamps import Stamps
 from rejoinder.stores.log.database import LogError
 from rejoinder.stores.names import CALIBRATION
-from rejoinder.stores.store import PATIENCE, DeniedError, StaleError
+from rejoinder.stores.store import DeniedError, StaleError
 
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
@@ -357,7 +357,7 @@ class Answers:
             stack.callback(self._stamps.look)
             # one that may not be written says so itself
             with _told_as_unavailable(InputError, FileNotFoundError):
-                stack.enter_context(self.index.store.lock(PATIENCE))
+                stack.enter_context(self.index.store.lock())
             return change(self.opened())
 
     def opened(self) -> Index:

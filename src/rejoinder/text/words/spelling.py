@@ -242,7 +242,9 @@ def _swapped(word: str) -> str | None:
 def _with_swaps(word: str) -> Iterator[str]:
     """Yield a word with two letters swapped, and with one letter once or twice."""
     for place in range(len(word)):
-        before, letter, behind = word[:place], word[place], word[place + 1 :]
+        before = word[:place]
+        letter = word[place]
+        behind = word[place + 1 :]
         yield f"{before}{letter}{letter}{behind}"
         if behind:
             yield f"{before}{behind[0]}{letter}{behind[1:]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rejoinder.corpora.forms.choice import Choice
@@ -237,9 +237,19 @@ def answering_fields(names: Sequence[str]) -> dict[str, str]:
     return _by_other_names(names, columns_of(names, ROLE_NAMES, Choice(), ""))
 
 
-def names_a_reply(names: Sequence[str]) -> bool:
+def names_a_reply(names: Iterable[str]) -> bool:
     """Return whether one of the names of a record's fields is that of a reply."""
-    return "text" in answering_fields(names)
+    return "text" in _named_roles(tuple(names))
+
+
+def names_questions_too(names: Iterable[str]) -> bool:
+    """Return whether the names of a record's fields are those of a reply and of its questions."""
+    return {"text", "questions"} <= _named_roles(tuple(names))
+
+
+@functools.lru_cache(maxsize=1024)
+def _named_roles(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(answering_fields(names))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import json_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.columns import answering_fields
+from rejoinder.corpora.readers.answers.columns import names_questions_too
 from rejoinder.corpora.readers.answers.nested import candidates_of, entries_of
 from rejoinder.corpora.readers.answers.texts.marks import asks
 from rejoinder.corpora.readers.form import OF_JSON, Form
@@ -37,14 +37,10 @@ def _is_nested(sample: Sample) -> bool:
     for key in sorted(sample.keys):
         base, _, name = key.rpartition(".")
         fields[base].append(name)
-    answered = [base for base, names in fields.items() if _are_answered(names)]
+    answered = [base for base, names in fields.items() if names_questions_too(names)]
     asked = [base for base, names in fields.items() if base and all(map(asks, names))]
     is_outer = any(base.count(".") < _OUTERMOST for base in answered)
     return bool(asked or answered) and not is_outer
-
-
-def _are_answered(names: list[str]) -> bool:
-    return {"text", "questions"} <= answering_fields(tuple(names)).keys()
 
 
 JSON_CATEGORIES = Form(

@@ -12,7 +12,7 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.columns import find_column
 from rejoinder.corpora.limits import check_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.answers.columns import TITLE, answering_fields, names_a_reply
+from rejoinder.corpora.readers.answers.columns import TITLE, names_a_reply, names_questions_too
 from rejoinder.corpora.readers.answers.records import candidate_of, gathered
 from rejoinder.corpora.readers.answers.shapes import RecordShapes, is_blank
 from rejoinder.corpora.readers.answers.table import NO_REPLY
@@ -65,7 +65,7 @@ def candidates_of(
     entries: Sequence[CategoryRecord], choice: Choice, reading: Reading, source: str, title: str
 ) -> Iterator[Candidate]:
     """Yield the replies of records; those that name none are counted."""
-    named = [entry for entry in entries if choice.columns or names_a_reply(tuple(entry.record))]
+    named = [entry for entry in entries if choice.columns or names_a_reply(entry.record)]
     if len(entries) > len(named):
         reading.drop(NO_REPLY, len(entries) - len(named))
     shapes = RecordShapes(choice)
@@ -82,14 +82,14 @@ def _is_entry(part: _Inner) -> bool:
     if not part.is_listed:
         return False
     inner = [item for item in part.value.values() if _holds_objects(item)]
-    if names_a_reply(tuple(part.value)):
+    if names_a_reply(part.value):
         return not any(_are_answered(item) for item in inner)
     return not inner and not _are_asked(part.value)
 
 
 def _with_records_apart(part: _Inner) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the reply that an object is, if it is one, and what else holds records."""
-    if not part.is_listed or not names_a_reply(tuple(part.value)):
+    if not part.is_listed or not names_a_reply(part.value):
         return {}, part.value
     held = {key: item for key, item in part.value.items() if _are_answered(item)}
     return {key: item for key, item in part.value.items() if key not in held}, held
@@ -103,7 +103,7 @@ def _holds_objects(value: Any) -> bool:
 def _are_answered(value: Any) -> bool:
     """Return whether a list holds records with questions and answers."""
     is_list = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-    return is_list and {"text", "questions"} <= answering_fields(tuple(value[0])).keys()
+    return is_list and names_questions_too(value[0])
 
 
 def _are_asked(value: Mapping[Any, Any]) -> bool:

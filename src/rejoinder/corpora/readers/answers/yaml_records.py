@@ -30,7 +30,7 @@ def read_yaml(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         CategoryRecord(category, {key: value for key, value in record.items() if value is not None})
         for category, record in entries_of(load_sample(sample, choice, reading, nulls=True))
     ]
-    if not choice.columns and not any(names_a_reply(tuple(entry.record)) for entry in entries):
+    if not choice.columns and not any(names_a_reply(entry.record) for entry in entries):
         fields = dict.fromkeys(str(key) for entry in entries for key in entry.record)
         there = f"the entries have {', '.join(fields)[:200]}" if fields else "there is no list"
         raise InputError(
