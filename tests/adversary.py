@@ -149,6 +149,18 @@ def limit() -> float:
     return LIMIT * max(1.0, pace / PACE)
 
 
+def timed(function: Callable[[], object]) -> tuple[float, float]:
+    """Processor time of a call, and the limit then: of the run that was least disturbed.
+
+    A call is repeated unless it takes three times its limit.
+    """
+    first = (seconds(function), limit())
+    if first[0] >= 3 * first[1]:
+        return first
+    again = [(seconds(function), limit()) for _ in range(2)]
+    return min([first, *again], key=lambda run: run[0] / run[1])
+
+
 class _LateError(Exception):
     pass
 
@@ -177,10 +189,7 @@ def check_linear(function: Callable[[str], object], make: Callable[[int], Iterab
     short = next(itertools.islice(make(SHORT), number, None))
     long = next(itertools.islice(make(LONG), number, None))
     few = min(seconds(lambda: function(short)) for _ in range(3))
-    many, most = seconds(lambda: function(long)), limit()
-    if many < 3 * most:  # the run beside which the machine was least busy with something else
-        again = [(seconds(lambda: function(long)), limit()) for _ in range(2)]
-        many, most = min([(many, most), *again], key=lambda run: run[0] / run[1])
+    many, most = timed(lambda: function(long))
     told = f"{short[:30]!r}...{short[-6:]!r}: {few:.4f} s, of {LONG:,} letters {many:.4f} s"
     assert many < most, told
     assert many < max(GROWTH * few, 0.1), told

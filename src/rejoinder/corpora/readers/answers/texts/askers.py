@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 from rejoinder.patterns import search_pattern
 
+SHORT = 400  # letters of a line whose reading is kept: it is looked at ten times
+KEPT = 4096  # lines
 _OF_AGENTS = search_pattern(
     r"(?i)\b(?:help you|do for you|assist you|anything else|how are you|would you like"
     r"|which \w+ (?:do|are|did) you|(?:did|have) you|is (?:this|it|that) still|(?:does|did) that"
@@ -33,9 +37,16 @@ _OF_CUSTOMERS = search_pattern(
 
 def is_of_agent(question: str) -> bool:
     """Return whether a question is in an agent's words."""
-    return _OF_AGENTS.search(question) is not None
+    return _is_known_agents(question) if len(question) <= SHORT else _is_of_agent(question)
 
 
 def is_of_customer(question: str) -> bool:
     """Return whether a question is in a customer's words."""
     return _OF_CUSTOMERS.search(question) is not None
+
+
+def _is_of_agent(question: str) -> bool:
+    return _OF_AGENTS.search(question) is not None
+
+
+_is_known_agents = functools.lru_cache(maxsize=KEPT)(_is_of_agent)

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Sequence
 
 from rejoinder.corpora.readers.answers.texts.askers import is_of_agent, is_of_customer
-from rejoinder.corpora.readers.answers.texts.marks import MarkPair, find_pair
+from rejoinder.corpora.readers.answers.texts.marks import Mark, MarkPair, find_pair
 from rejoinder.corpora.readers.answers.texts.paragraphs import (
     category_of,
     is_lone_question,
@@ -52,14 +52,7 @@ def is_faq(lines: Sequence[str], least_turns: int = _LEAST_TURNS) -> bool:
 def is_marked(lines: Sequence[str]) -> bool:
     """Return whether enough lines are marked, and questions and answers by turns."""
     pair = find_pair(lines)
-    if pair is None:
-        return False
-    marks = pair.marks(lines)
-    above = next(place for place, mark in enumerate(marks) if mark)
-    count = sum(mark is not None for mark in marks)
-    answered = sum(mark is not None and not mark.is_question for mark in marks)
-    is_whole = above == 0 or answered > 1  # one pair in a list may be a reply
-    return is_whole and above <= max(_MOST_ABOVE, count) and count >= _LEAST_MARKED * len(marks)
+    return pair is not None and _has_marked_enough(pair.marks(lines))
 
 
 def pair_to_read(lines: Sequence[str]) -> MarkPair | None:
@@ -68,14 +61,26 @@ def pair_to_read(lines: Sequence[str]) -> MarkPair | None:
     Few marks among many such paragraphs are part of an answer.
     """
     pair = find_pair(lines)
-    if pair is None or is_marked(lines):
+    if pair is None:
+        return None
+    marks = pair.marks(lines)
+    if _has_marked_enough(marks):
         return pair
-    marked = sum(mark is not None and mark.is_question for mark in pair.marks(lines))
+    marked = sum(mark is not None and mark.is_question for mark in marks)
     begun = sum(
         bool(opening_question(paragraph[0])) and pair.mark_of(paragraph[0], is_due=False) is None
         for paragraph in paragraphs_of(lines)
     )
     return pair if marked >= begun else None
+
+
+def _has_marked_enough(marks: Sequence[Mark | None]) -> bool:
+    """Return whether enough lines have marks, with at most a few lines above the first."""
+    above = next(place for place, mark in enumerate(marks) if mark)
+    count = sum(mark is not None for mark in marks)
+    answered = sum(mark is not None and not mark.is_question for mark in marks)
+    is_whole = above == 0 or answered > 1  # one pair in a list may be a reply
+    return is_whole and above <= max(_MOST_ABOVE, count) and count >= _LEAST_MARKED * len(marks)
 
 
 def _is_asking(paragraphs: Sequence[Sequence[str]]) -> bool:

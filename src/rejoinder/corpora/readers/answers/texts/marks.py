@@ -90,12 +90,29 @@ class MarkPair:
     answer: tuple[str, str]
 
     def mark_of(self, line: str, *, is_due: bool) -> Mark | None:
-        """Return the mark of a line; `is_due`: the mark before it was that of a question.
+        """Return the mark of a line; `is_due`: the mark before it was that of a question."""
+        return self._own(mark_of(line), is_due=is_due)
+
+    def marks(self, lines: Iterable[str]) -> list[Mark | None]:
+        """Return the mark of each line that is not blank."""
+        return self.own_marks(map(mark_of, filter(str.strip, lines)))
+
+    def own_marks(self, marks: Iterable[Mark | None]) -> list[Mark | None]:
+        """Return the marks of successive lines, without those that are not of this pair."""
+        own_marks: list[Mark | None] = []
+        is_due = False
+        for mark in marks:
+            own = self._own(mark, is_due=is_due)
+            is_due = own.is_question if own else is_due
+            own_marks.append(own)
+        return own_marks
+
+    def _own(self, mark: Mark | None, *, is_due: bool) -> Mark | None:
+        """Return a mark if it is of this pair.
 
         Of other pairs, as a text in two languages has them, marks with a colon count: of a line
         that asks, and of the answer to it.
         """
-        mark = mark_of(line)
         if mark is None:
             return None
         key = (mark.letter, mark.sign)
@@ -106,23 +123,12 @@ class MarkPair:
             is_mark = (is_due and has_colon) or (key == self.answer and (is_due or has_colon))
         return mark if is_mark else None
 
-    def marks(self, lines: Iterable[str]) -> list[Mark | None]:
-        """Return the mark of each line that is not blank."""
-        marks: list[Mark | None] = []
-        is_due = False
-        for line in lines:
-            if line.strip():
-                mark = self.mark_of(line, is_due=is_due)
-                is_due = mark.is_question if mark else is_due
-                marks.append(mark)
-        return marks
-
 
 def find_pair(lines: Sequence[str]) -> MarkPair | None:
     """Return the first pair of marks by which questions and answers alternate; None: no pair."""
     marks = [mark for mark in map(mark_of, lines) if mark]
     for pair in dict.fromkeys(_possible_pairs(marks)):
-        if _alternates([mark for mark in pair.marks(lines) if mark]):
+        if _alternates([mark for mark in pair.own_marks(marks) if mark]):
             return pair
     return None
 

@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Sequence
 
-from rejoinder.corpora.readers.answers.texts.askers import is_of_agent, is_of_customer
+from rejoinder.corpora.readers.answers.texts.askers import KEPT, SHORT, is_of_agent, is_of_customer
 from rejoinder.corpora.readers.answers.texts.marks import AROUND, asks, without_number
 from rejoinder.patterns import match_pattern, search_pattern
 
@@ -14,8 +14,6 @@ _RULE = match_pattern(r"[\s*_=~.#-]{3,}")
 _CATEGORY = match_pattern(r"[^\W\d_][^\d.!?:;,/@]{1,40}")
 _SENTENCE_END = search_pattern(r"[^\W\d_]{2}[.!?]\s++\S")
 _MOST_WORDS = 4  # of a category
-SHORT = 400  # letters of a line whose reading is kept: it is looked at ten times
-KEPT = 4096  # lines
 
 
 def paragraphs_of(lines: Iterable[str]) -> list[list[str]]:
@@ -66,7 +64,7 @@ def _turns_of_paragraph(lines: Sequence[str], *, may_alternate: bool) -> list[li
     starts = [
         place
         for place in starts
-        if not is_of_agent(lines[place]) and (alternates or is_of_customer(lines[place]))
+        if (alternates or is_of_customer(lines[place])) and not is_of_agent(lines[place])
     ]
     bounds = zip([0, *starts], [*starts, len(lines)], strict=True)
     return [list(lines[start:end]) for start, end in bounds]
@@ -112,8 +110,11 @@ def _is_known_lone(line: str) -> bool:
 
 def category_of(lines: Sequence[str]) -> str:
     """Return the category that a paragraph names, as a heading does; "": it is a text."""
-    text = lines[0].strip(" \t*_#") if len(lines) == 1 else ""
+    if len(lines) > 1:
+        return ""
+    text = lines[0].strip(" \t*_#")
+    if not _CATEGORY.fullmatch(text):
+        return ""
     words = text.split()
-    is_short = 0 < len(words) <= _MOST_WORDS and _CATEGORY.fullmatch(text) is not None
     is_title = all(word[0].isupper() or len(word) < 4 for word in words)
-    return text if is_short and is_title else ""
+    return text if is_title and len(words) <= _MOST_WORDS else ""

@@ -198,10 +198,9 @@ def _implied_mark(entry: _Entry, line: str, place: int) -> Mark:
 
     `place` is that of the line in its paragraph.
     """
-    question = "" if entry.answer else question_of(line)
-    is_question = is_lone_question(line) if place else bool(opening_question(line))
-    is_question = is_question and bool(question)
-    return Mark(is_question, "", "", question if is_question else line.strip(), "")
+    asks = is_lone_question if place else opening_question
+    is_question = not entry.answer and bool(asks(line))
+    return Mark(is_question, "", "", question_of(line) if is_question else line.strip(), "")
 
 
 WRITTEN = Form(
