@@ -10,6 +10,7 @@ import itertools
 
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.courtesy import asks, denies, has_content, words
+from rejoinder.text.mails.cited import with_cited
 from rejoinder.text.mails.courtesy import (
     FIRST_PERSON,
     VERBS,
@@ -24,7 +25,12 @@ from rejoinder.text.mails.courtesy import (
     may_greet,
     says_thanks,
 )
-from rejoinder.text.mails.marks import MAX_MARK, is_program_line, without_marks
+from rejoinder.text.mails.marks import (
+    MAX_MARK,
+    is_program_line,
+    without_marks,
+    without_program_lines,
+)
 from rejoinder.text.mails.quotes import (
     DELIMITER,
     introduces_quote,
@@ -124,8 +130,7 @@ def own_text(mail: str) -> str:
 
 
 def _own_text(text: str) -> str:
-    lines = [line for line in mail_lines(text) if not is_program_line(line)]
-    lines = _own_lines(lines)
+    lines = _own_lines(with_cited(without_program_lines(mail_lines(text))))
     lines = _without_disclaimers(lines)
     lines = _without_salutation(without_sender(_without_signatures(lines)))
     return _without_closing("\n".join(lines).strip())

@@ -19,6 +19,7 @@ _WARNING = (
     r"|(?:be careful|use caution|think)\b)[^?\n]{0,200}"
 )
 _TAG = r"\[external(?: e-?mail| sender| message)?\][:!.]?"
+_TAG_ALONE = "external"
 _CAUTION = (
     r"(?:(?:caution|warning|attention)[:!.-]{1,2} ?)?"
     r"(?:external (?:e-?mail|mail|sender|message)[:!.-]{1,2} ?)?"
@@ -30,7 +31,7 @@ _PROGRAM_LINE = match_pattern(
     r" above this line.{0,20}|(?:please )?reply above this line.{0,20}|virus-free\. .{0,60}"
     r"|this e?-?mail has been (?:scanned|checked) .{0,120}"
     r"|this (?:e-?mail|message) originated (?:from )?outside\b[^?\n]{0,200}"
-    rf"|(?:{_TAG}|external|external (?:e-?mail|mail|sender|message)[:!.]?)"
+    rf"|(?:{_TAG}|external (?:e-?mail|mail|sender|message)[:!.]?)"
     rf"|(?:{_TAG} ?)(?:{_CAUTION}{_WARNING})"
     rf"|(?=caution|warning|attention|external){_CAUTION}{_WARNING})"
 )
@@ -54,6 +55,16 @@ def without_marks(text: str) -> str:
     if "[" in text or "<" in text or "ref:_" in text:
         text = _MARKS.sub(" ", text).strip() or text
     return text
+
+
+def without_program_lines(lines: list[str]) -> list[str]:
+    """Return lines without those that a program, a phone or a gateway wrote.
+
+    "External" alone is a gateway's above a mail, and a word of its sender's elsewhere.
+    """
+    first = next((number for number, line in enumerate(lines) if line), 0)
+    begin = first + 1 if lines[first].lower() == _TAG_ALONE else 0
+    return [line for line in lines[begin:] if not is_program_line(line)]
 
 
 def is_program_line(line: str) -> bool:

@@ -39,6 +39,11 @@ _HEADER = match_pattern(  # fields of mail programs, in their languages
     r"|betreff|de|envoy\u00e9|\u00e0|objet|enviad[oa](?: el| em)?|fecha|para|asunto|assunto|da"
     r"|inviato|data|a|oggetto|van|verzonden|aan|onderwerp)[* ]{0,3}:"
 )
+_OF_MAIL = match_pattern(  # fields that nothing but mails have
+    r"(?i)[* ]{0,3}(?:sent|gesendet|envoy\u00e9|enviad[oa]|inviato|verzonden|b?cc|reply-to"
+    r"|importance|subject|betreff|objet|asunto|assunto|oggetto|onderwerp)\b"
+)
+_MOST_FIELDS = 8
 _SENT = search_pattern(r"\S@\S|\d[:.]\d\d\b")
 _SUBJECT = match_pattern(
     r"(?i)[* ]{0,3}(?:subject|betreff|objet|asunto|assunto|oggetto|onderwerp)[* ]{0,3}: *+"
@@ -127,12 +132,28 @@ def _quote_begin(lines: list[str]) -> int:
         if tried > MAX_QUOTE_LINES:
             break
         match = _headers().match("\n".join(shown)[:MAX_QUOTE_LINE])
-        is_quote = match is not None or introduces_quote(shown) or _marks(shown)
+        is_header = match is not None and _is_of_mail(lines, number)
+        is_quote = is_header or introduces_quote(shown) or _marks(shown)
         if is_quote and any(_without_markers(lines[:number])):
             return number
         if match:
             after = number + max(1, match[0].count("\n"))
     return len(lines)
+
+
+def _is_of_mail(lines: list[str], number: int) -> bool:
+    """Return whether what looks like a header is one: "From: Airport / To: Hotel" is a request.
+
+    A header of mail programs has a mark above it, a subject, a time of sending or an address. Other
+    introductions have no such fields.
+    """
+    fields = [*itertools.takewhile(_HEADER.match, lines[number : number + _MOST_FIELDS])]
+    above = next(filter(None, reversed(lines[:number])), "")
+    return (
+        not fields
+        or _is_marker(above)
+        or any(_OF_MAIL.match(field) is not None or "@" in field for field in fields)
+    )
 
 
 def introduces_quote(lines: list[str]) -> bool:
