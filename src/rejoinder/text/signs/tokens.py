@@ -40,6 +40,21 @@ _PHRASES = (
     ),
     (search_pattern(r"\b(?:turned|shown|showed) up\b(?! (?:the|my|our)\b)"), "arrived"),
     (search_pattern(r"\b(?:turn|show)(s|ing)? up\b(?! (?:the|my|our)\b)"), r"arrive\1"),
+    (search_pattern(r"\bnot (?:only|just)\b"), ""),
+    (
+        search_pattern(
+            r"\b(?:do not (?:really )?(?:think|believe|suppose)|doubt)(?: that| if)? (?:i|we)"
+            r"(?= (?:want|need|wish)\b)"
+        ),
+        "do not",
+    ),
+    (
+        search_pattern(
+            r"\bdo not (?:really )?(?:think|believe|suppose)(?: that)?"
+            r" (i|we) (will|should|can|could)\b"
+        ),
+        r", \1 \2 not",
+    ),
 )
 _WISHING = frozenset(["want", "need", "wish"])
 _LINKING_WORDS = """
