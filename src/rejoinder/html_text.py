@@ -16,6 +16,7 @@ _BLOCKS = frozenset(
 
 _UNSEEN = frozenset(("script", "style", "head", "template", "noscript", "title", "svg"))
 
+_TITLES = frozenset("h1 h2 h3 h4 h5 h6 button dt label summary th".split())  # noqa: SIM905
 _CONTROL = search_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML has not
 
 _SPACES = search_pattern(r"\s+")
@@ -46,15 +47,45 @@ def parse_html(text: str) -> HtmlElement | None:
         return None
 
 
-def text_of_html(text: str, *, quote_mark: str = "") -> str:
+def text_of_html(text: str, *, quote_mark: str = "", with_links: bool = False) -> str:
     """Return the text of HTML; text without tags stays as it is.
 
-    Lines of block quotes begin with `quote_mark`, such as "> " in mails.
+    Lines of block quotes begin with `quote_mark`, such as "> " in mails. `with_links`, as of a
+    reply that is sent as text: behind a link stands where it leads.
     """
     if not _TAG.search(text):
         return text.strip()
     tree = parse_html(text)
-    return "" if tree is None else text_of_element(tree, quote_mark=quote_mark)
+    if tree is None:
+        return ""
+    if with_links:
+        write_out_links(tree)
+    return text_of_element(tree, quote_mark=quote_mark)
+
+
+def write_out_links(tree: HtmlElement) -> None:
+    """Write the address of each link of a tree behind its text: "here (https://shop.example)".
+
+    Links without an address of their own ("/returns"), those whose text has it, and those that are
+    a question or part of a title stay as they are.
+    """
+    for link in tree.iter("a"):
+        address = _address_of(link)
+        shown = "".join(link.itertext()).strip()
+        if not address or not shown or shown.endswith("?"):
+            continue
+        is_shown = address.split("://")[-1].rstrip("/") in shown
+        if not is_shown and _TITLES.isdisjoint(node.tag for node in link.iterancestors()):
+            link.tail = f" ({address}){link.tail or ''}"
+
+
+def _address_of(link: HtmlElement) -> str:
+    """Return the page, the mail address or the number to which a link leads; "": to none."""
+    target = (link.get("href") or "").strip()
+    scheme, _, rest = target.partition(":")
+    if scheme.lower() in ("mailto", "tel"):
+        return rest.partition("?")[0]
+    return target if scheme.lower() in ("http", "https") and rest.strip("/") else ""
 
 
 def text_of_element(element: Any, *, quote_mark: str = "") -> str:

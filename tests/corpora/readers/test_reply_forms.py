@@ -230,7 +230,7 @@ OF_MARKDOWN = [
         "When are you open?",
         questions("When are you open?"),
     ),
-    Candidate(PARCEL, {"category": "Shop"}, "Parcels"),
+    Candidate(PARCEL.replace("way", "way (http://x.org)"), {"category": "Shop"}, "Parcels"),
 ]
 HTML_FAQ = [
     Candidate(HOURS, {}, "When are you open?", questions("When are you open?")),

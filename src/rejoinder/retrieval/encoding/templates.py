@@ -24,7 +24,7 @@ _OPEN_TAG = match_pattern(rf"<[A-Za-z]{_TAG_END}")
 _MARKDOWN_LINK = search_pattern(r"!?\[([^\[\]\n]*+)\]\([^()\s]*+\)")
 _MARKDOWN = search_pattern(r"(?m)^[ \t]{0,3}(?:#{1,6}|>|[-*+])[ \t]++|\*\*|__|`")
 _NUMBER = search_pattern(r"(?m)^[ \t]{0,3}\d{1,2}[.)][ \t]++")  # of a step
-_LINK = search_pattern(r"(?:https?://|www\.)\S+")
+_LINK = search_pattern(r"\(?(?:https?://|www\.)\S+")
 _GREETING = r"(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))"
 _SALUTATION = match_pattern(
     rf"\s*+{_GREETING}(?:\s++[^\s,.!?:]++){{0,3}}+\s*+[,!:.]?\s*+", re.IGNORECASE

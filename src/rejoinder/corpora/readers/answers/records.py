@@ -44,7 +44,7 @@ def candidate_of(record: Mapping[str, Any], columns: Mapping[str, str], where: s
             )
         payload["messages"] = text
     joined = " ".join(messages)
-    joined = text_of_html(joined) if fold(name).endswith("html") else joined
+    joined = text_of_html(joined, with_links=True) if fold(name).endswith("html") else joined
     title = value_of(record, columns, "title")
     asked = [columns["questions"]] if "questions" in columns else []
     examples = tuple(

@@ -56,8 +56,9 @@ def read_entries(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
 
 
 def _entry_text(entry: dict[str, Any]) -> str:
-    text = first_text(entry, _TEXT)
-    return text or next(map(text_of_html, texts_of(entry.get(key) for key in _HTML)), "")
+    text = first_text(entry, _TEXT, with_links=True)
+    bodies = texts_of(entry.get(key) for key in _HTML)
+    return text or next((text_of_html(body, with_links=True) for body in bodies), "")
 
 
 def macro_json(text: str) -> str:
@@ -85,7 +86,7 @@ def _macro_text(actions: Any) -> str:
             comments[field] = text if isinstance(text, str) else ""
         elif field == "comment_mode_is_public" and value in ("false", False):
             return ""
-    return first_text(comments, ("comment_value", "comment_value_html"))
+    return first_text(comments, ("comment_value", "comment_value_html"), with_links=True)
 
 
 def _path(sample: Sample, *titles: str) -> str:

@@ -43,9 +43,9 @@ def _of_botpress(name: str, data: dict[str, Any], reading: Reading) -> Iterator[
         if len(answers) > 1:
             payload["language"] = language
         if others:
-            payload["variants"] = [text_of_html(text) for text in others]
+            payload["variants"] = [text_of_html(text, with_links=True) for text in others]
         examples = tuple((text,) for text in dict.fromkeys(questions.get(language, ())))
-        yield Candidate(text_of_html(first), payload, "", examples)
+        yield Candidate(text_of_html(first, with_links=True), payload, "", examples)
 
 
 def _by_language(value: Any) -> dict[str, list[str]]:

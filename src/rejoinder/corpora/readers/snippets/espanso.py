@@ -25,7 +25,7 @@ def read_espanso(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
     for match in dicts(values.get("matches") if isinstance(values, dict) else None):
         texts = texts_of(match.get(key) for key in ("replace", "markdown", "form"))
         if not texts and isinstance(match.get("html"), str):
-            texts = texts_of([text_of_html(match["html"])])
+            texts = texts_of([text_of_html(match["html"], with_links=True)])
         if not texts:
             reading.drop("matches without a text")
             continue

@@ -30,7 +30,7 @@ def read_osticket(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         if not choice.inactive and is_inactive(entry):
             reading.drop(why_unused(choice))
             continue
-        text = text_of_html(str(entry.get("response") or ""))
+        text = text_of_html(str(entry.get("response") or ""), with_links=True)
         if not text:
             reading.drop("entries without a text")
             continue

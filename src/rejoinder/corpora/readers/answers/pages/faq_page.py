@@ -27,7 +27,7 @@ from rejoinder.corpora.readers.answers.texts.written import faq_of_lines
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
-from rejoinder.html_text import parse_html, text_of_element, text_of_html
+from rejoinder.html_text import parse_html, text_of_element, text_of_html, write_out_links
 from rejoinder.patterns import search_pattern
 
 _FRONT_MATTER = search_pattern(r"\A---\n.*?\n---\n", re.DOTALL)
@@ -43,7 +43,7 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         refuse_mails(text, sample.source, choice, "faq-page")
         markdown = _FRONT_MATTER.sub("", text)
         text = html_of_markdown(markdown, breaks=True)
-        lines = text_of_html(text).splitlines()
+        lines = text_of_html(text, with_links=True).splitlines()
         if is_marked(lines) and len(_HEADINGS_OF_MARKDOWN.findall(markdown)) < 2:
             reading.notes.append(f"{source}: FAQ page, read by its marks of questions and answers")
             yield from gathered(faq_of_lines(lines, source, reading), reading, source)
@@ -53,6 +53,7 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     tree = parse_html(text)
     if tree is None:
         raise InputError(f"{source} holds no HTML with a text")
+    write_out_links(tree)
     place = len(reading.notes)
     sections = SectionReader(source, reading)
     for name in (*_WAYS, ""):
@@ -86,7 +87,8 @@ def _marked_up(tree: Any, reading: Reading) -> Iterator[Candidate]:
             answer = answer[0] if isinstance(answer, list) and answer else answer
             if is_of_type(value, "Question") and isinstance(answer, dict):
                 question = text_of_html(str(value.get("name") or value.get("text") or ""))
-                yield _asked(reply_to(question, text_of_html(str(answer.get("text") or ""))))
+                text = text_of_html(str(answer.get("text") or ""), with_links=True)
+                yield _asked(reply_to(question, text))
     for item in tree.xpath("//*[contains(@itemtype, 'schema.org/Question')]"):
         names = item.xpath(".//*[@itemprop='name']")
         answers = item.xpath(".//*[@itemprop='acceptedAnswer']//*[@itemprop='text']")
