@@ -1,8 +1,9 @@
 """Wordings of a reply and of a message that resembles it, and whether both say the same.
 
-A message says something else with another number, weekday or month, with a denial more or less, or
-with an opposite ("unlock"). Clauses that share no word with the reply are framing and do not count,
-such as "No problem!". Numbers and dates count up to the end of a sentence: "..., 20 euros".
+A message says something else with another number, unit, weekday or month, with a denial or an
+exception more or less, or with an opposite ("unlock"). Clauses that share no word with the reply
+are framing and do not count, such as "No problem!". Numbers and dates count up to the end of a
+sentence: "..., 20 euros".
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from rejoinder.corpora.units import are_other_units
 from rejoinder.patterns import search_pattern
 from rejoinder.text.dates import Value, canonical, value_of
 from rejoinder.text.placeholders import PLACEHOLDER
@@ -27,6 +29,9 @@ _ENDS = frozenset(".!?\n")
 _EXCEPTING = frozenset(  # begin a clause that limits the one before it
     """but not except unless only aber nicht außer nur sondern mais sauf pero salvo ma tranne mas
     exceto maar behalve""".split()  # noqa: SIM905
+)
+_LIMITS = frozenset(  # that a reply and a message have both, or neither
+    "except excluding unless außer ausgenommen sauf excepto salvo tranne exceto behalve".split()  # noqa: SIM905
 )
 _NAMES = frozenset(("no", "non", "nee"))  # that also deny
 _LEAST_ALIKE = 0.65  # share of the letters that two words have in common
@@ -127,6 +132,8 @@ def says_the_same(reply: Wording, message: Wording, opcodes: Iterable[Opcode]) -
     ]
     return (
         not are_opposed(own, theirs)
+        and not are_other_units(own, theirs)
+        and _LIMITS.isdisjoint({*own, *theirs})
         and _denies_as_often(reply, message, counted, difference.filled)
         and _has_same_values(reply, message, difference)
     )
