@@ -139,6 +139,30 @@ def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start,
     assert same_weights(tmp_path / "cut", tmp_path / "vectors")
 
 
+def test_runs_with_one_cache_share_the_vectors_of_equal_trunks_alone(tmp_path, data, start):
+    """A trunk differs by its blocks, or by a scale that is no parameter; heads make no other trunk."""
+    cache = tmp_path / "cache"
+
+    def run(name, blocks, cached=True, **model):
+        sections = {"init": {"transformer": str(start), "blocks": blocks}, "vocabulary": None}
+        sections["data"] = {"train": str(data), **({"cache": str(cache)} if cached else {})}
+        kind = {"kind": "multi-context-bi-encoder", "dropout": 0.0, **model}
+        still = stage(steps=2, rates={"embedding": 0.0, "blocks": 0.0})
+        text, none = {"max_length": 20}, {"examples": 0}
+        train(
+            recipe(data, **sections, model=kind, text=text, stage=[still], validation=none),
+            tmp_path / name,
+        )
+        return len([*cache.glob("vectors-*.f16")])
+
+    assert run("first", [0]) == 1
+    assert run("heads", [0], head_size=8) == 1
+    assert run("more", [0, 1]) == 2
+    assert run("scaled", [0], output_scale=0.5) == 3
+    run("alone", [0, 1], cached=False)
+    assert same_weights(tmp_path / "more", tmp_path / "alone")
+
+
 def anchored_recipe(data, start, anchor, changes=MappingProxyType({}), **others):
     sections = {"vocabulary": None, "model": {"kind": "multi-context-bi-encoder", "dropout": 0.0}}
     sections |= {

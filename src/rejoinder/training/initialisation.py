@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -314,6 +315,20 @@ def is_anchored(recipe: Recipe, module: Any) -> bool:
             " but all stages' rates freeze this one; leave it out"
         )
     return True
+
+
+def trunk_digest(module: Any) -> str:
+    """Return a digest of all that r of a text depends on: the trunk's shape and parameters."""
+    shape = [
+        (field.name, getattr(module.config, field.name))
+        for field in dataclasses.fields(TransformerShape)
+        if field.name != "dropout"  # the trunk reads without
+    ]
+    digest = hashlib.sha256(repr(shape).encode())
+    groups = module.parameter_groups()
+    for parameter in (parameter for group in module.trunk_groups for parameter in groups[group]):
+        digest.update(parameter.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

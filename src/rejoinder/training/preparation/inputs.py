@@ -30,7 +30,11 @@ from rejoinder.training.data.tokens import TokenStore, join_stores, open_store
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.distributed import Machine
-from rejoinder.training.initialisation import initial_tokenizer, read_texts_once
+from rejoinder.training.initialisation import (
+    initial_tokenizer,
+    read_texts_once,
+    trunk_digest,
+)
 from rejoinder.training.metrics import drawn
 from rejoinder.training.preparation.cache import InputCache
 from rejoinder.training.preparation.folders import (
@@ -96,12 +100,10 @@ def with_vectors(
     is by then.
     """
     cache = InputCache.of(recipe, folder)
-    start = recipe.init.fingerprint or (recipe.model, recipe.seed)
     learns = recipe.init.anchor > 0
     valid = {} if recipe.init.anchor else prepared.valid
     key = content_key(
-        "trunk",
-        start,
+        trunk_digest(module),
         prepared.tokenizer.fingerprint,
         recipe.text.max_length,
         module.history,
