@@ -283,6 +283,11 @@ def text_vectors(
     kept = path.with_suffix(".sides.npy")
     if kept.exists() and path.exists():  # the vectors are whole: no text need be looked at again
         sides = np.load(kept, mmap_mode="r")
+        if len(sides) != len(texts.offsets) - 1:
+            raise InputError(
+                f"{kept} is of {len(sides):,} examples, but the run trains on"
+                f" {len(texts.offsets) - 1:,}; delete it and run again"
+            )
         return _of_sides(written_vectors(path), sides, whole)
     numbers: dict[TeacherSide, int] = {}
     sides = np.full((len(texts.offsets) - 1, 3 if whole else 2), -1, dtype=np.int64)

@@ -170,7 +170,7 @@ class _Preparation:
         train = join_stores(stores)
         digest = joined_digest([*digests, *aside])
         words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
-        teacher_vectors = self.teacher_vectors(train, digests[0])
+        teacher_vectors = self.teacher_vectors(train)
         sizes = tuple(map(len, stores))
         return Prepared(tokenizer, train, sizes, valid, digest, words, teacher_vectors)
 
@@ -294,12 +294,12 @@ class _Preparation:
         words: FloatArray = np.load(path)
         return words
 
-    def teacher_vectors(self, train: TokenStore, digest: str) -> TextVectors | None:
+    def teacher_vectors(self, train: TokenStore) -> TextVectors | None:
         config = self.recipe.distillation
         seed = self.recipe.seed
         if config is None or not config.encoder or train.texts is None:
             return None
-        parts = config.fingerprint or config.encoder, digest, config.sample, seed
+        parts = config.fingerprint or config.encoder, train.key, config.sample, seed
         path = self.cache.folder / f"vectors-{content_key(*parts)}.f16"
         read = np.arange(len(train))
         if config.sample is not None and config.sample < len(train):
