@@ -17,7 +17,7 @@ from rejoinder.arrays import Column, FloatArray
 from rejoinder.devices import CPU
 from rejoinder.digests import content_key, joined_digest
 from rejoinder.encoders.families import family, family_of, parse_config
-from rejoinder.encoders.open import open_texts
+from rejoinder.encoders.open import identity, open_texts
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -274,10 +274,8 @@ class _Preparation:
                 " so it cannot start from their vectors"
             )
         size = parse_config(self.recipe.model).embedding_size
-        path = (
-            self.cache.folder
-            / f"words-{content_key(name, tokenizer.fingerprint, size, seed, *digests)}.npy"
-        )
+        parts = identity(name), tokenizer.fingerprint, size, seed, *digests
+        path = self.cache.folder / f"words-{content_key(*parts)}.npy"
 
         def make() -> None:
             with self.display.track(
@@ -299,7 +297,8 @@ class _Preparation:
         seed = self.recipe.seed
         if config is None or not config.encoder or train.texts is None:
             return None
-        parts = config.fingerprint or config.encoder, train.key, config.sample, seed
+        teacher = config.fingerprint or identity(config.encoder)
+        parts = teacher, train.key, config.sample, seed
         path = self.cache.folder / f"vectors-{content_key(*parts)}.f16"
         read = np.arange(len(train))
         if config.sample is not None and config.sample < len(train):
