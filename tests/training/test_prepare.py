@@ -375,6 +375,21 @@ def test_a_run_starts_from_them_and_computes_them_once(tmp_path, data, monkeypat
     assert np.array_equal(weights, first.words)
 
 
+def test_words_are_weighted_by_the_tokens_that_the_run_reads(tmp_path, data, monkeypatch):
+    def encode(texts, **_):
+        return np.array([[len(text), *map(ord, (text * 5)[:5])] for text in texts], np.float32)
+
+    def words(cache, length):
+        sections = {"data": {"train": str(data), "cache": str(tmp_path / cache)}}
+        sections |= {"init": {"words": "some encoder"}, "text": {"max_length": length}}
+        return made(data, tmp_path, **sections, model={**MODEL, "embedding_size": 6}).words
+
+    monkeypatch.setattr(prepare_module, "open_texts", lambda _: SimpleNamespace(encode=encode))
+    alone = words("alone", 1)
+    assert not np.array_equal(words("shared", 20), alone)
+    assert np.array_equal(words("shared", 1), alone)
+
+
 @pytest.mark.parametrize("key", ["words", "encoder"])
 def test_an_encoder_that_is_replaced_in_place_is_read_anew(tmp_path, data, monkeypatch, key):
     folder = tmp_path / "encoder"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,23 +100,15 @@ def with_vectors(
     """
     cache = InputCache.of(recipe, folder)
     learns = recipe.init.anchor > 0
-    valid = {} if recipe.init.anchor else prepared.valid
-    key = content_key(
-        trunk_digest(module),
-        prepared.tokenizer.fingerprint,
-        recipe.text.max_length,
-        module.history,
-        prepared.digest,
-        recipe.validation.examples,
-        learns,
-        machine.precision,
-    )
-    path = cache.folder / f"vectors-{key}.f16"
+    valid = {} if learns else prepared.valid
     # Too few are refused here: reading all texts may take an hour.
     rows = {name: drawn(store, recipe.validation) for name, store in prepared.valid.items()}
+    examples = [(prepared.train, np.arange(len(prepared.train)))]
+    examples += [(store, rows[name]) for name, store in valid.items()]
+    read = [(store.key, len(store_rows)) for store, store_rows in examples]
+    key = content_key(trunk_digest(module), machine.precision, read)
+    path = cache.folder / f"vectors-{key}.f16"
     with cache.writing():
-        examples = [(prepared.train, np.arange(len(prepared.train)))]
-        examples += [(store, rows[name]) for name, store in valid.items()]
         vectors = read_texts_once(path, examples, module, machine, display)
     train = dataclasses.replace(
         prepared.train, vectors=None if learns else vectors, start=vectors if learns else None
@@ -169,7 +160,7 @@ class _Preparation:
         }
         train = join_stores(stores)
         digest = joined_digest([*digests, *aside])
-        words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
+        words = self.words(train, tokenizer) if self.recipe.init.words else None
         teacher_vectors = self.teacher_vectors(train)
         sizes = tuple(map(len, stores))
         return Prepared(tokenizer, train, sizes, valid, digest, words, teacher_vectors)
@@ -264,7 +255,7 @@ class _Preparation:
             )
             self.display.note(f"{data}: {share} fill {cut}")
 
-    def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
+    def words(self, train: TokenStore, tokenizer: Tokenizer) -> FloatArray:
         """Return vectors of the vocabulary's subwords by pretrained ones of words."""
         name = self.recipe.init.words
         seed = self.recipe.seed
@@ -274,7 +265,7 @@ class _Preparation:
                 " so it cannot start from their vectors"
             )
         size = parse_config(self.recipe.model).embedding_size
-        parts = identity(name), tokenizer.fingerprint, size, seed, *digests
+        parts = identity(name), tokenizer.fingerprint, train.key, size, seed
         path = self.cache.folder / f"words-{content_key(*parts)}.npy"
 
         def make() -> None:
