@@ -121,7 +121,13 @@ def fine_tune(
         module.eval()
     card = export.read_card(folder) + _card(data, settings)
     persistence.save(
-        output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite
+        output,
+        module,
+        tokenizer,
+        max_length=config["max_length"],
+        card=card,
+        scale=config.get("scale"),
+        overwrite=overwrite,
     )
     tenth = max(1, len(losses) // 10)
     return FineTuned(
