@@ -1,6 +1,7 @@
 """Two encoders as one: the cosine is the mean of theirs, the folder is whole, and what needs one network refuses."""
 
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -135,6 +136,15 @@ def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
     (folder / "second" / "vocabulary.json").write_text("{}")
     with pytest.raises(InputError, match=r"second/vocabulary\.json was altered"):
         rejoinder.load(folder)
+
+
+def test_a_part_that_was_replaced_since_it_was_opened_is_refused(parts, tmp_path):
+    joined = JoinedEncoder(*parts, 0.3)
+    shutil.rmtree(tmp_path / "b")
+    saved(tmp_path / "b", output_size=24)
+    with pytest.raises(InputError, match=r"/b was replaced by another model since .*; join again"):
+        persistence.save_joined(tmp_path / "joined", joined)
+    assert not (tmp_path / "joined").exists()
 
 
 def test_what_needs_one_network_says_so(parts, tmp_path):

@@ -134,26 +134,32 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
     It holds copies of its parts' folders, and the shares.
 
     Raises:
-        InputError: as `save`.
+        InputError: as `save`, or a part was replaced since it was opened.
     """
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as here:
         digests = {}
         for name, part in zip(joined.PARTS, model.parts, strict=True):
             (here / name).mkdir()
             source = find(part.name)
+            config = whole_config(source)
+            if fingerprint(config) != part.fingerprint:
+                raise InputError(
+                    f"{source} was replaced by another model since it was opened"
+                    " to be joined, so the share may not fit it; join again"
+                )
             card = [CARD] if (source / CARD).is_file() else []
-            for file in (CONFIG, *whole_config(source)["files"], *card):
+            for file in (CONFIG, *config["files"], *card):
                 shutil.copyfile(source / file, here / name / file)
                 digests[f"{name}/{file}"] = file_digest(here / name / file)
-        about = {
+        about: dict[str, Any] = {
             "kind": KIND,
             "format": FORMAT,
             "model": asdict(model.config),
             "active_blocks": 0,
             "max_length": 0,
         }
-        config = json.dumps(signed({**about, "files": digests}), indent=2)
-        (here / CONFIG).write_text(config + "\n", encoding="utf-8")
+        about["files"] = digests
+        (here / CONFIG).write_text(json.dumps(signed(about), indent=2) + "\n", encoding="utf-8")
         (here / CARD).write_text(model.card(), encoding="utf-8")
 
 
