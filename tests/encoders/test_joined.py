@@ -105,6 +105,15 @@ def test_the_newest_message_alone_is_an_opening(tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded)).encode_contexts(CONTEXTS), alone)
 
 
+@pytest.mark.parametrize("before", [[""], [" \n"], ["", "\t"]])
+def test_behind_blank_messages_an_opening_is_one(tmp_path, before):
+    """As to the parts: of a picture nothing is said."""
+    parts = [rejoinder.load(saved(tmp_path / name, history=3)) for name in "ab"]
+    joined = JoinedEncoder(*parts, 0.3, 0.9)
+    found = joined.encode_contexts([[*before, "where is my parcel?"], ["where is my parcel?"]])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
 def test_an_index_over_a_joined_model_opens_by_itself(parts, tmp_path):
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts))
     rejoinder.Index.build(rejoinder.load(tmp_path / "joined"), REPLIES, tmp_path / "index")
