@@ -41,6 +41,7 @@ from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
 from rejoinder.networks.inference import choose_precision, prepare
+from rejoinder.networks.layers import TRAINING_PREFIX
 from rejoinder.networks.meta_device import on_meta_device
 from rejoinder.networks.quantization.rounding import Scheme, round_parameters
 from rejoinder.networks.quantization.training import Ranges
@@ -53,8 +54,6 @@ from rejoinder.networks.quantization.weights import (
 from rejoinder.safetensors_files import parameter_shapes
 from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
-
-TRAINING_PREFIX = "training_"  # parts of a network so named are not written into model folders
 
 
 def save(

@@ -26,11 +26,10 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.devices import CPU
 from rejoinder.encoders.open import is_library, load
-from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.encoders.torch import CrossRanker, PolyDialogueEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.networks.layers import Encodings, own_scores
+from rejoinder.networks.layers import TRAINING_PREFIX, Encodings, own_scores
 from rejoinder.training.data.batches import StepBatch
 from rejoinder.training.data.tokens import RawExamples, TokenRows, TokenStore
 from rejoinder.training.display import Display
