@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.encoders import folders
 from rejoinder.encoders import bundled, persistence
 from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.export.folder import export_quantized
@@ -127,11 +128,11 @@ def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
     (tmp_path / "models" / "theirs").mkdir()
     for name, content in (("config.json", '{"model_type": "bert"}'), ("model.safetensors", "")):
         (tmp_path / "models" / "theirs" / name).write_text(content)
-    assert export.model_folders(tmp_path / "models") == [folder], (
+    assert folders.model_folders(tmp_path / "models") == [folder], (
         "not its parts, nor another library's"
     )
-    found = export.describe(folder)
-    whole = [export.describe(tmp_path / part) for part in "ab"]
+    found = folders.describe(folder)
+    whole = [folders.describe(tmp_path / part) for part in "ab"]
     assert (found["kind"], found["parameters"]) == (
         "joined",
         sum(each["parameters"] for each in whole),
@@ -209,7 +210,7 @@ def test_programs_read_weights_in_several_files(tmp_path, monkeypatch):
 
 def test_a_part_of_a_named_model_has_a_name(parts, tmp_path, monkeypatch):
     persistence.save_joined(tmp_path / "pair", JoinedEncoder(*parts))
-    known = persistence.fingerprint(persistence.whole_config(tmp_path / "pair"))
+    known = folders.fingerprint(persistence.whole_config(tmp_path / "pair"))
     monkeypatch.setattr(bundled, "FOLDER", tmp_path)
     monkeypatch.setattr(bundled, "BUNDLED", {"pair": bundled.Weights(known, "MIT")})
     assert rejoinder.load("pair/second").fingerprint == parts[1].fingerprint

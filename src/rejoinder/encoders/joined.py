@@ -18,7 +18,7 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.checks import check_number
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts
-from rejoinder.encoders.bundled import PARTS as PARTS
+from rejoinder.encoders.bundled import PARTS
 from rejoinder.encoders.conversation import TextEncoder, TruncationCounter
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.vectors import ContextVectors

@@ -23,20 +23,21 @@ from safetensors.torch import save_file
 from rejoinder.checks import check_count
 from rejoinder.devices import find_device
 from rejoinder.digests import file_digest, signed
-from rejoinder.encoders import joined
+from rejoinder.encoders import bundled, joined
 from rejoinder.encoders.families import Model, build_module, family, parse_config
-from rejoinder.encoders.folders import CARD as CARD
-from rejoinder.encoders.folders import CONFIG as CONFIG
-from rejoinder.encoders.folders import FOLDER as FOLDER
-from rejoinder.encoders.folders import FORMAT as FORMAT
-from rejoinder.encoders.folders import KIND as KIND
-from rejoinder.encoders.folders import LARGEST_FILE as LARGEST_FILE
-from rejoinder.encoders.folders import VOCABULARY as VOCABULARY
-from rejoinder.encoders.folders import WEIGHTS as WEIGHTS
-from rejoinder.encoders.folders import find as find
-from rejoinder.encoders.folders import fingerprint as fingerprint
-from rejoinder.encoders.folders import read_folder
-from rejoinder.encoders.folders import weight_paths as weight_paths
+from rejoinder.encoders.folders import (
+    CARD,
+    CONFIG,
+    FOLDER,
+    FORMAT,
+    KIND,
+    LARGEST_FILE,
+    VOCABULARY,
+    find,
+    fingerprint,
+    read_folder,
+    weight_paths,
+)
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
@@ -137,7 +138,7 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
     """
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as here:
         digests = {}
-        for name, part in zip(joined.PARTS, model.parts, strict=True):
+        for name, part in zip(bundled.PARTS, model.parts, strict=True):
             (here / name).mkdir()
             source = find(part.name)
             config = whole_config(source)
@@ -198,8 +199,8 @@ def load(
     reopen = partial(load, name, precision=precision, device=device)
     if config["model"].get("kind") == joined.KIND:
         known = fingerprint(whole_config(folder))
-        first = load(folder / joined.PARTS[0], precision=precision, device=device)
-        second = load(folder / joined.PARTS[1], precision=precision, device=device)
+        first = load(folder / bundled.PARTS[0], precision=precision, device=device)
+        second = load(folder / bundled.PARTS[1], precision=precision, device=device)
         share = config["model"]["share"]
         opening = config["model"].get("opening_share")
         return JoinedEncoder(

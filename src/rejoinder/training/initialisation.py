@@ -27,7 +27,7 @@ import torch
 from rejoinder.arrays import Ids, Joined
 from rejoinder.devices import move, segment_cost
 from rejoinder.digests import file_digest
-from rejoinder.encoders import bundled, joined, persistence
+from rejoinder.encoders import bundled, folders, joined, persistence
 from rejoinder.encoders.export import checkpoints
 from rejoinder.encoders.families import FAMILIES, family
 from rejoinder.encoders.open import is_library
@@ -128,7 +128,7 @@ def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
         _, config = persistence.read_config(section[key], OTHER_MODELS[key])
     except InputError as error:
         raise InputError(f"{above}.{key}: {error}") from None
-    _compare(section, persistence.fingerprint(config), above, section[key])
+    _compare(section, folders.fingerprint(config), above, section[key])
     return config
 
 
@@ -238,8 +238,8 @@ def initial_tokenizer(init: Init) -> Tokenizer:
     if init.transformer:
         return checkpoints.load_tokenizer(_unchanged_checkpoint(init))
     folder, config = _unchanged(init)
-    path = folder / persistence.VOCABULARY
-    if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
+    path = folder / folders.VOCABULARY
+    if not path.is_file() or file_digest(path) != config["files"][folders.VOCABULARY]:
         raise InputError(
             f"{path} is missing or was altered after it was saved; copy the model folder again"
         )
@@ -267,7 +267,7 @@ def copy_initial_weights(module: Any, init: Init) -> float | None:
 
 def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:
     folder, config = persistence.read_config(init.model)
-    if persistence.fingerprint(config) != init.fingerprint:
+    if folders.fingerprint(config) != init.fingerprint:
         raise InputError(
             f"init.model: {init.model} was replaced by another model since the recipe was read;"
             " run again"
