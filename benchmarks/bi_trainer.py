@@ -27,7 +27,7 @@ from sentence_transformers import SentenceTransformer
 from common import write_result
 from rejoinder.corpora.forms.examples import read_examples, write_examples
 from rejoinder.corpora.pipeline.build import build_data
-from rejoinder.encoders.export.folder import describe
+from rejoinder.encoders.folders import describe
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.recipe.settings import Recipe
 from rejoinder.training.recipe_files import load_recipe

@@ -40,8 +40,8 @@ import torch
 
 from common import write_result
 from encoding import chat
+from rejoinder.encoders.folders import find
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.persistence import find
 
 HEADER = (
     "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n"

@@ -42,7 +42,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel, TrainerCallback
 from common import write_result
 from rejoinder.corpora.forms.examples import read_examples
 from rejoinder.corpora.pipeline.build import build_data
-from rejoinder.encoders.export.folder import describe
+from rejoinder.encoders.folders import describe
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.loop import train
 from rejoinder.training.recipe.settings import Recipe

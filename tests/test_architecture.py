@@ -229,6 +229,20 @@ def test_rooms_within_a_room_import_in_one_direction():
     graphlib.TopologicalSorter(graph).prepare()
 
 
+def test_no_file_hands_on_a_name_of_another():
+    """`import X as X` gives a name a second door; whoever needs it imports it from its own file."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {alias.name}"
+        for path in SOURCE.rglob("*.py")
+        if path.name != "__init__.py"
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name == alias.asname
+    ]
+    assert found == []
+
+
 def test_a_room_says_what_it_is_and_no_more_in_its_init():
     rooms = [path for path in MODULES if path.stem == "__init__" and path.parent != SOURCE]
     wrong = [path for path in rooms if len(path.read_text(encoding="utf-8").splitlines()) > 20]

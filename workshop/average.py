@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import persistence
+from rejoinder.encoders import folders, persistence
 from rejoinder.errors import InputError
 
 MIDDLE = 0.5
@@ -35,8 +35,8 @@ def average(first: Path, second: Path, share: float, output: Path) -> None:
         raise InputError(
             f"--share {share} is not allowed; give 0 (the first model) to 1 (the second)"
         )
-    before, old_tokenizer, _ = persistence.load_module(persistence.find(first))
-    after, tokenizer, config = persistence.load_module(persistence.find(second))
+    before, old_tokenizer, _ = persistence.load_module(folders.find(first))
+    after, tokenizer, config = persistence.load_module(folders.find(second))
     shapes = [
         {name: tuple(p.shape) for name, p in module.named_parameters()}
         for module in (before, after)

@@ -21,8 +21,7 @@ from typing import Literal
 
 import rejoinder
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import bundled, joined, persistence
-from rejoinder.encoders.export import folder as export
+from rejoinder.encoders import bundled, folders, joined, persistence
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.export.onnx import export_onnx
 from rejoinder.errors import InputError
@@ -65,16 +64,16 @@ def bundle(
         raise InputError(
             f"{code} has no entry of {name!r}; add one to BUNDLED, with the licences of its data"
         )
-    source = persistence.find(model)
-    with atomic_folder(folder, persistence.FOLDER, overwrite=True) as part:
+    source = folders.find(model)
+    with atomic_folder(folder, folders.FOLDER, overwrite=True) as part:
         _write(source, part, linear_bits)
-        size = export.folder_bytes(part)
+        size = folders.folder_bytes(part)
         if limit is not None and size > limit:
             raise InputError(
                 f"{model} has {size / 1e6:.1f} MB in few bits;"
                 f" at most {limit / 1e6:.0f} MB are bundled"
             )
-    fingerprint = str(export.describe(folder)["fingerprint"])
+    fingerprint = str(folders.describe(folder)["fingerprint"])
     with atomic_file(code) as part:
         part.write_text(entry.sub(rf"\g<1>{fingerprint}\g<2>", text), encoding="utf-8")
     return fingerprint
@@ -89,15 +88,15 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
     config = persistence.read_config(folder)[1]
     made = part / "made"
     if config["model"]["kind"] == joined.KIND:
-        for name in joined.PARTS:
+        for name in bundled.PARTS:
             (part / "rounded" / name).mkdir(parents=True)
             _write(folder / name, part / "rounded" / name, linear_bits, alone=False)
-            (part / "rounded" / name / persistence.CARD).write_text(PART_CARD, encoding="utf-8")
-        first, second = (rejoinder.load(part / "rounded" / name) for name in joined.PARTS)
+            (part / "rounded" / name / folders.CARD).write_text(PART_CARD, encoding="utf-8")
+        first, second = (rejoinder.load(part / "rounded" / name) for name in bundled.PARTS)
         shares = config["model"]["share"], config["model"].get("opening_share")
         persistence.save_joined(made, joined.JoinedEncoder(first, second, *shares))
         # the new one names the rounded parts
-        shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)
+        shutil.copyfile(folder / folders.CARD, made / folders.CARD)
         shutil.rmtree(part / "rounded")
     elif (
         (scheme := persistence.read_scheme(config)) is not None
@@ -155,7 +154,7 @@ def main() -> None:
     folder, code, limit = places(options.name)
     linear_bits: Literal[8, 16] = 8 if options.eight_bits else 16
     fingerprint = bundle(options.model, options.name, folder, code, limit, linear_bits=linear_bits)
-    print(f"{folder}: {export.folder_bytes(folder) / 1e6:.1f} MB, fingerprint {fingerprint}")
+    print(f"{folder}: {folders.folder_bytes(folder) / 1e6:.1f} MB, fingerprint {fingerprint}")
 
 
 if __name__ == "__main__":

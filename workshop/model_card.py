@@ -21,8 +21,7 @@ from string import Template
 from typing import Any
 
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import persistence
-from rejoinder.encoders.export import folder as export
+from rejoinder.encoders import folders, persistence
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.run.folder import RunFolder
@@ -72,7 +71,7 @@ def card(
         InputError: a folder or file is not what it should be.
     """
     _, config = persistence.read_config(model)
-    described = export.describe(model)
+    described = folders.describe(model)
     summaries = [_summary(RunFolder(run)) for run in making.runs]
     values = {
         "name": name,
@@ -224,9 +223,9 @@ def main() -> None:
     )
     results = [row for path in options.results for row in _json(path)["results"]]
     text = card(options.model, options.name, making, results, _json(options.probe))
-    with atomic_file(options.model / persistence.CARD) as part:
+    with atomic_file(options.model / folders.CARD) as part:
         part.write_text(text, encoding="utf-8")
-    print(options.model / persistence.CARD)
+    print(options.model / folders.CARD)
 
 
 if __name__ == "__main__":

@@ -19,14 +19,12 @@ import pytest
 
 import rejoinder
 from rejoinder.encoders import bundled, persistence
-from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.export import onnx
 from rejoinder.encoders.bundled import Weights
 from rejoinder.encoders.export.folder import export_quantized
+from rejoinder.encoders.folders import describe, find, folder_bytes
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.export.folder import describe
-from rejoinder.encoders.persistence import find
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.encoders.small import small_model
@@ -233,7 +231,7 @@ def test_what_is_bundled_opens_and_is_small(name):
     folder = bundled.FOLDER / name
     assert find(name) == folder
     assert persistence.is_quantized(persistence.read_config(folder)[1])
-    assert export.folder_bytes(folder) <= script.LIMIT
+    assert folder_bytes(folder) <= script.LIMIT
     scores = rejoinder.load(name).score(
         [["Do you have any pets?"]], [["Yes, two cats.", "The train leaves at nine."]]
     )

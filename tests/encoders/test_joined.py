@@ -1,11 +1,13 @@
 """Two encoders as one: the cosine is the mean of theirs, the folder is whole, and what needs one network refuses."""
 
 import pickle
+import shutil
 
 import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.encoders import folders
 from rejoinder.encoders import bundled, persistence
 from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.export.folder import export_quantized
@@ -104,6 +106,15 @@ def test_the_newest_message_alone_is_an_opening(tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded)).encode_contexts(CONTEXTS), alone)
 
 
+@pytest.mark.parametrize("before", [[""], [" \n"], ["", "\t"]])
+def test_behind_blank_messages_an_opening_is_one(tmp_path, before):
+    """As to the parts: of a picture nothing is said."""
+    parts = [rejoinder.load(saved(tmp_path / name, history=3)) for name in "ab"]
+    joined = JoinedEncoder(*parts, 0.3, 0.9)
+    found = joined.encode_contexts([[*before, "where is my parcel?"], ["where is my parcel?"]])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
 def test_an_index_over_a_joined_model_opens_by_itself(parts, tmp_path):
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts))
     rejoinder.Index.build(rejoinder.load(tmp_path / "joined"), REPLIES, tmp_path / "index")
@@ -117,11 +128,11 @@ def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
     (tmp_path / "models" / "theirs").mkdir()
     for name, content in (("config.json", '{"model_type": "bert"}'), ("model.safetensors", "")):
         (tmp_path / "models" / "theirs" / name).write_text(content)
-    assert export.model_folders(tmp_path / "models") == [folder], (
+    assert folders.model_folders(tmp_path / "models") == [folder], (
         "not its parts, nor another library's"
     )
-    found = export.describe(folder)
-    whole = [export.describe(tmp_path / part) for part in "ab"]
+    found = folders.describe(folder)
+    whole = [folders.describe(tmp_path / part) for part in "ab"]
     assert (found["kind"], found["parameters"]) == (
         "joined",
         sum(each["parameters"] for each in whole),
@@ -135,6 +146,15 @@ def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
     (folder / "second" / "vocabulary.json").write_text("{}")
     with pytest.raises(InputError, match=r"second/vocabulary\.json was altered"):
         rejoinder.load(folder)
+
+
+def test_a_part_that_was_replaced_since_it_was_opened_is_refused(parts, tmp_path):
+    joined = JoinedEncoder(*parts, 0.3)
+    shutil.rmtree(tmp_path / "b")
+    saved(tmp_path / "b", output_size=24)
+    with pytest.raises(InputError, match=r"/b was replaced by another model since .*; join again"):
+        persistence.save_joined(tmp_path / "joined", joined)
+    assert not (tmp_path / "joined").exists()
 
 
 def test_what_needs_one_network_says_so(parts, tmp_path):
@@ -190,7 +210,7 @@ def test_programs_read_weights_in_several_files(tmp_path, monkeypatch):
 
 def test_a_part_of_a_named_model_has_a_name(parts, tmp_path, monkeypatch):
     persistence.save_joined(tmp_path / "pair", JoinedEncoder(*parts))
-    known = persistence.fingerprint(persistence.whole_config(tmp_path / "pair"))
+    known = folders.fingerprint(persistence.whole_config(tmp_path / "pair"))
     monkeypatch.setattr(bundled, "FOLDER", tmp_path)
     monkeypatch.setattr(bundled, "BUNDLED", {"pair": bundled.Weights(known, "MIT")})
     assert rejoinder.load("pair/second").fingerprint == parts[1].fingerprint

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.encoders.export.folder import describe, export_quantized, sizes
+from rejoinder.encoders.export.folder import export_quantized, sizes
+from rejoinder.encoders.folders import describe
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.persistence import load, load_module, read_config, save, save_joined
 from rejoinder.errors import InputError

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.arrays import unit_rows
+from rejoinder.encoders import folders
 from rejoinder.encoders import persistence
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.open import open_texts
@@ -69,6 +70,13 @@ def test_equal_seeds_give_equal_models_and_leave_torch_alone(model, tmp_path):
     )
     np.testing.assert_array_equal(one, two)
     assert not np.array_equal(one, three)
+
+
+def test_the_learned_scale_of_a_model_stays_for_a_training_that_goes_on(model, tmp_path):
+    module, tokenizer, _ = persistence.load_module(folders.find(model))
+    persistence.save(tmp_path / "a", module, tokenizer, max_length=20, card="# A\n", scale=7.5)
+    fine_tune(tmp_path / "a", toy_data(), tmp_path / "b", settings=FineTuning(steps=1))
+    assert persistence.read_config(tmp_path / "b")[1]["scale"] == 7.5
 
 
 def test_what_cannot_be_tuned_is_refused(model, tmp_path):

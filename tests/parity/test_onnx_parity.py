@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.encoders.folders import CARD, find, folder_bytes
 from rejoinder.encoders import bundled, persistence
-from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.export.onnx import export_onnx
 from rejoinder.encoders.joined import JoinedEncoder
@@ -102,7 +102,7 @@ def folders(tmp_path_factory):
     export_onnx(place / "model", place / "onnx")
     for name in bundled.BUNDLED:
         made[name] = place = tmp_path_factory.mktemp(name)
-        (place / "model").symlink_to(persistence.find(name))
+        (place / "model").symlink_to(find(name))
         export_onnx(place / "model", place / "onnx")
     return made
 
@@ -156,7 +156,7 @@ def test_only_quantised_bi_encoders_have_a_program_in_8_bits(folders):
 def test_a_part_may_lack_its_card(folders, tmp_path):
     for name in ("apart", "multi"):
         shutil.copytree(folders[name] / "model", tmp_path / name)
-        (tmp_path / name / persistence.CARD).unlink()
+        (tmp_path / name / CARD).unlink()
     parts = [rejoinder.load(tmp_path / name) for name in ("apart", "multi")]
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.35))
     export_onnx(tmp_path / "joined", tmp_path / "onnx")
@@ -168,7 +168,7 @@ def test_a_part_may_lack_its_card(folders, tmp_path):
 @pytest.mark.parametrize("name", list(bundled.BUNDLED))
 def test_weights_stay_in_few_bits_and_files_tell_nothing_of_where_they_were_made(folders, name):
     place = folders[name]
-    assert export.folder_bytes(place / "onnx") < 1.01 * export.folder_bytes(place / "model")
+    assert folder_bytes(place / "onnx") < 1.01 * folder_bytes(place / "model")
     assert not any(b".py" in path.read_bytes() for path in (place / "onnx").glob("*.onnx"))
 
 

@@ -10,6 +10,8 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.arrays import unit_rows
+from rejoinder.corpora.forms.examples import write_examples
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
@@ -27,6 +29,7 @@ from rejoinder.training.data.tokens import RawExamples
 from tests.encoders.tiny_transformer import KINDS, network, tokenizer
 from tests.training.test_loop import interrupt_at
 from tests.training.tiny import recipe, stage
+from tests.training.transformers import write_checkpoint
 
 ROWS = np.array([5, 0, 17, 40, 2, 8])
 PORTIONS = [(Portion(), slice(0, 6)), (Portion(1, 2), slice(3, 6)), (Portion(0, 1, 2), slice(0, 6))]
@@ -190,6 +193,36 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, mon
     again = ask(0)
     assert np.array_equal(again.vectors, found.vectors)
     assert np.array_equal(again.responses, found.responses)
+
+
+def test_students_with_one_cache_are_taught_by_the_texts_of_their_own_examples(tmp_path, data):
+    """A tokenizer leaves out an example that it has no token of, and numbers all after it otherwise."""
+    start = write_checkpoint(tmp_path / "bert")
+    others = [Example((f"ask {chr(97 + n)}",), f"say {chr(107 + n)}") for n in range(9)]
+    write_examples([Example(("\u200b",), "odd"), *others], tmp_path / "data" / "train-0.parquet")
+    sections = {
+        "data": {"train": str(tmp_path / "data"), "cache": str(tmp_path / "cache")},
+        "distillation": {"encoder": "letters"},
+        "validation": {"examples": 0},
+        "text": {"max_length": 20},
+    }
+    of_subwords = recipe(data, **sections, vocabulary={"minimum_count": 1})
+    model = {"kind": "multi-context-bi-encoder"}
+    init = {"transformer": str(start)}
+    of_letters = recipe(data, **sections, vocabulary=None, model=model, init=init)
+    counts = []
+    for student in (of_subwords, of_letters):
+        prepared = prepare(student, tmp_path / "run")
+        rows = np.arange(len(prepared.train))
+        counts.append(len(rows))
+        taught = prepared.teacher_vectors
+        expected = unit_rows(letters([c[-1] for c, _ in prepared.train.texts.read(rows)]))
+        np.testing.assert_allclose(taught.vectors[taught.inputs], expected, atol=1e-3)
+    assert counts == [10, 9]
+    for kept in (tmp_path / "cache").glob("vectors-*.sides.npy"):
+        np.save(kept, np.load(kept)[:5])
+    with pytest.raises(InputError, match=r"is of 5 examples, but .* 9; delete it and run again"):
+        prepare(of_letters, tmp_path / "run")
 
 
 @pytest.mark.parametrize("kind", ["bi mean", "multi-context-bi-encoder"])

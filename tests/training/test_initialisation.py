@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 import rejoinder
 from rejoinder.corpora.forms.examples import read_examples
+from rejoinder.encoders import folders
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
@@ -63,7 +64,7 @@ def test_structure_vocabulary_and_longest_text_are_those_of_the_model(tmp_path, 
     """And dropout may differ, which is saved with what comes out."""
     settings = made(model, target, model={"dropout": 0.4}, stage=[stage(steps=1)])
     _, config = persistence.read_config(model)
-    assert settings.init.fingerprint == persistence.fingerprint(config)
+    assert settings.init.fingerprint == folders.fingerprint(config)
     assert json.loads(json.dumps(settings.model)) == config["model"] | {"dropout": 0.4}
     assert settings.text.max_length == 30
     assert made(model, target, text={"max_length": 20}).text.max_length == 20, "it may be given"

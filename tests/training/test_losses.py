@@ -1,6 +1,8 @@
 """The in-batch loss against a double loop; and a batch in parts, which has the loss and gradients of the whole one."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -21,6 +23,13 @@ from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 PADDING, PAIRS = 50, 20
 KINDS = {"one text": MODEL, "with histories": {**MODEL, "history": 10}, "n-grams": NGRAM}
+
+
+@pytest.mark.parametrize("file", ["losses", "optimization"])
+def test_losses_and_optimizers_know_nothing_of_model_folders(file):
+    code = f"import sys, rejoinder.training.recipe.{file}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"rejoinder.encoders.persistence", "safetensors"} & set(done.stdout.split())
 
 
 def naive(x, y, scale, smoothing, groups, present=None):

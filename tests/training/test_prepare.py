@@ -375,6 +375,54 @@ def test_a_run_starts_from_them_and_computes_them_once(tmp_path, data, monkeypat
     assert np.array_equal(weights, first.words)
 
 
+def test_words_are_weighted_by_the_tokens_that_the_run_reads(tmp_path, data, monkeypatch):
+    def encode(texts, **_):
+        return np.array([[len(text), *map(ord, (text * 5)[:5])] for text in texts], np.float32)
+
+    def words(cache, length):
+        sections = {"data": {"train": str(data), "cache": str(tmp_path / cache)}}
+        sections |= {"init": {"words": "some encoder"}, "text": {"max_length": length}}
+        return made(data, tmp_path, **sections, model={**MODEL, "embedding_size": 6}).words
+
+    monkeypatch.setattr(prepare_module, "open_texts", lambda _: SimpleNamespace(encode=encode))
+    alone = words("alone", 1)
+    assert not np.array_equal(words("shared", 20), alone)
+    assert np.array_equal(words("shared", 1), alone)
+
+
+@pytest.mark.parametrize("key", ["words", "encoder"])
+def test_an_encoder_that_is_replaced_in_place_is_read_anew(tmp_path, data, monkeypatch, key):
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    (folder / "modules.json").write_text("[]")
+    weights = folder / "weights"
+
+    def encode(texts, **_):
+        factor = float(weights.read_text())
+        return np.array([[len(text), factor, *([factor * 2] * 4)] for text in texts], np.float32)
+
+    def opened(_, **__):
+        calls.append(weights.read_text())
+        return SimpleNamespace(encode=encode, encode_contexts=encode, encode_responses=encode)
+
+    def vectors():
+        prepared = prepare(wanted, tmp_path / "tokens")
+        return prepared.words if key == "words" else np.array(prepared.teacher_vectors.vectors)
+
+    calls = []
+    monkeypatch.setattr(prepare_module, "open_texts", opened)
+    monkeypatch.setattr("rejoinder.training.distillation.load", opened)
+    section = {"init": {"words": str(folder)}, "distillation": {"encoder": str(folder)}}
+    name = "init" if key == "words" else "distillation"
+    wanted = recipe(data, **{name: section[name]}, model={**MODEL, "embedding_size": 6})
+    weights.write_text("1")
+    first = vectors()
+    assert np.array_equal(vectors(), first)
+    weights.write_text("9")
+    assert not np.array_equal(vectors(), first)
+    assert calls == ["1", "9"]
+
+
 def write(folder, *pairs):
     write_examples(
         [Example(context, response) for context, response in pairs], folder / "train-0.parquet"

@@ -8,6 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from rejoinder.corpora.forms.examples import write_examples
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.export.checkpoints import load_checkpoint
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
@@ -137,6 +139,55 @@ def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start,
     monkeypatch.setattr("rejoinder.training.initialisation.np.unique", None)
     train(frozen_recipe(data, start), tmp_path / "cut")
     assert same_weights(tmp_path / "cut", tmp_path / "vectors")
+
+
+def test_runs_with_one_cache_share_the_vectors_of_equal_trunks_alone(tmp_path, data, start):
+    """A trunk differs by its blocks, or by a scale that is no parameter; heads make no other trunk."""
+    cache = tmp_path / "cache"
+
+    def run(name, blocks, cached=True, **model):
+        sections = {"init": {"transformer": str(start), "blocks": blocks}, "vocabulary": None}
+        sections["data"] = {"train": str(data), **({"cache": str(cache)} if cached else {})}
+        kind = {"kind": "multi-context-bi-encoder", "dropout": 0.0, **model}
+        still = stage(steps=2, rates={"embedding": 0.0, "blocks": 0.0})
+        text, none = {"max_length": 20}, {"examples": 0}
+        train(
+            recipe(data, **sections, model=kind, text=text, stage=[still], validation=none),
+            tmp_path / name,
+        )
+        return len([*cache.glob("vectors-*.f16")])
+
+    assert run("first", [0]) == 1
+    assert run("heads", [0], head_size=8) == 1
+    assert run("more", [0, 1]) == 2
+    assert run("scaled", [0], output_scale=0.5) == 3
+    run("alone", [0, 1], cached=False)
+    assert same_weights(tmp_path / "more", tmp_path / "alone")
+
+
+def test_given_candidates_are_among_the_texts_that_a_frozen_trunk_reads(tmp_path, start):
+    """A run without them that shares the cache read other texts."""
+    lists = [(f"ask {chr(97 + n)}", [f"say {chr(97 + n)}", f"odd {chr(107 + n)}"]) for n in range(9)]
+    examples = [Example((asked,), said[0], candidates=tuple(said), label=0) for asked, said in lists]
+    write_examples(examples, tmp_path / "data" / "train-0.parquet")
+    place = {"train": str(tmp_path / "data"), "cache": str(tmp_path / "cache")}
+    for given, name in ((False, "without"), (True, "with")):
+        keys = {"batch_size": 4, "given_negatives": given}
+        rates = {"embedding": 0.0, "blocks": 0.0}
+        sections = {
+            "data": place,
+            "init": {"transformer": str(start)},
+            "vocabulary": None,
+            "model": {"kind": "multi-context-bi-encoder", "dropout": 0.0},
+            "text": {"max_length": 20},
+            "validation": {"examples": 0},
+        }
+        train(
+            recipe(tmp_path, **sections, stage=[stage(steps=2, rates=rates, **keys)]),
+            tmp_path / name,
+        )
+    texts = sorted(len(np.load(path)) for path in (tmp_path / "cache").glob("*.hashes.npy"))
+    assert texts == [18, 27]
 
 
 def anchored_recipe(data, start, anchor, changes=MappingProxyType({}), **others):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rejoinder.encoders.export.folder import describe
+from rejoinder.encoders.folders import describe
 from rejoinder.errors import InputError
 from rejoinder.training.recipe_files import parse_recipe, save_recipe
 from rejoinder.training.run.summary import RunSummary, save_summary

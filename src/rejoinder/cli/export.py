@@ -139,8 +139,9 @@ def join(
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """
     from rejoinder.encoders.conversation import track_truncation
+    from rejoinder.encoders.folders import FOLDER
     from rejoinder.encoders.joined import JoinedEncoder
-    from rejoinder.encoders.persistence import FOLDER, load, save_joined
+    from rejoinder.encoders.persistence import load, save_joined
 
     if (share is None) == (not data):
         raise InputError(

@@ -33,7 +33,7 @@ RANKERS = f"{ENCODERS}; to rank also bm25, tfidf, sim:NAME, map:NAME or hybrid:N
 class Weights:
     """A model with a name; another one in its place is refused."""
 
-    fingerprint: str  # see `persistence.fingerprint`
+    fingerprint: str  # see `folders.fingerprint`
     data_licence: str  # licences of what it was trained on
     folder: Path | None = None  # None: `FOLDER` / its name
 

@@ -22,7 +22,7 @@ from rejoinder.encoders.vector_cache import RecentVectors, VectorCache
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
-from rejoinder.text.history import HistoryText
+from rejoinder.text.history import HistoryText, is_opening
 from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, in_blocks, too_long
 
 T = TypeVar("T")
@@ -209,7 +209,7 @@ class TextEncoder(TruncationCounter, DualEncoder):
         owners, slots, texts = np.array(rows, np.int64).reshape(-1, 3).T
         opening = np.zeros(len(inputs), dtype=bool)
         if self.opening_weight and self._part == "all":
-            opening = ~np.isin(np.arange(len(inputs)), owners)
+            opening = np.fromiter(map(is_opening, contexts), bool, len(inputs))
         x = np.empty((len(inputs), self.size), dtype=np.float32)
         sides: tuple[tuple[Side, npt.NDArray[np.bool_]], ...] = (
             ("context", ~opening),

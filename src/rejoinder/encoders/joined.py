@@ -18,13 +18,14 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.checks import check_number
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts
-from rejoinder.encoders.bundled import PARTS as PARTS
+from rejoinder.encoders.bundled import PARTS
 from rejoinder.encoders.conversation import TextEncoder, TruncationCounter
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.settings import Share
+from rejoinder.text.history import is_opening
 from rejoinder.text.tokenizer import Tokenizer
 
 KIND = "joined"
@@ -259,7 +260,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         if share is not None and self._part != "history":
             opening = np.array([1 - share, share], dtype=np.float32) / usual
             alone = [
-                self._part == "input" or len(context) == 1 for context in read_contexts(contexts)
+                self._part == "input" or is_opening(context) for context in read_contexts(contexts)
             ]
             roots[alone] = opening / np.linalg.norm(opening)
         return roots

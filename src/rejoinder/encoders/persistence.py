@@ -23,24 +23,26 @@ from safetensors.torch import save_file
 from rejoinder.checks import check_count
 from rejoinder.devices import find_device
 from rejoinder.digests import file_digest, signed
-from rejoinder.encoders import joined
+from rejoinder.encoders import bundled, joined
 from rejoinder.encoders.families import Model, build_module, family, parse_config
-from rejoinder.encoders.folders import CARD as CARD
-from rejoinder.encoders.folders import CONFIG as CONFIG
-from rejoinder.encoders.folders import FOLDER as FOLDER
-from rejoinder.encoders.folders import FORMAT as FORMAT
-from rejoinder.encoders.folders import KIND as KIND
-from rejoinder.encoders.folders import LARGEST_FILE as LARGEST_FILE
-from rejoinder.encoders.folders import VOCABULARY as VOCABULARY
-from rejoinder.encoders.folders import WEIGHTS as WEIGHTS
-from rejoinder.encoders.folders import find as find
-from rejoinder.encoders.folders import fingerprint as fingerprint
-from rejoinder.encoders.folders import read_folder
-from rejoinder.encoders.folders import weight_paths as weight_paths
+from rejoinder.encoders.folders import (
+    CARD,
+    CONFIG,
+    FOLDER,
+    FORMAT,
+    KIND,
+    LARGEST_FILE,
+    VOCABULARY,
+    find,
+    fingerprint,
+    read_folder,
+    weight_paths,
+)
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder
 from rejoinder.networks.inference import choose_precision, prepare
+from rejoinder.networks.layers import TRAINING_PREFIX
 from rejoinder.networks.meta_device import on_meta_device
 from rejoinder.networks.quantization.rounding import Scheme, round_parameters
 from rejoinder.networks.quantization.training import Ranges
@@ -53,8 +55,6 @@ from rejoinder.networks.quantization.weights import (
 from rejoinder.safetensors_files import parameter_shapes
 from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
-
-TRAINING_PREFIX = "training_"  # parts of a network so named are not written into model folders
 
 
 def save(
@@ -134,26 +134,32 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
     It holds copies of its parts' folders, and the shares.
 
     Raises:
-        InputError: as `save`.
+        InputError: as `save`, or a part was replaced since it was opened.
     """
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as here:
         digests = {}
-        for name, part in zip(joined.PARTS, model.parts, strict=True):
+        for name, part in zip(bundled.PARTS, model.parts, strict=True):
             (here / name).mkdir()
             source = find(part.name)
+            config = whole_config(source)
+            if fingerprint(config) != part.fingerprint:
+                raise InputError(
+                    f"{source} was replaced by another model since it was opened"
+                    " to be joined, so the share may not fit it; join again"
+                )
             card = [CARD] if (source / CARD).is_file() else []
-            for file in (CONFIG, *whole_config(source)["files"], *card):
+            for file in (CONFIG, *config["files"], *card):
                 shutil.copyfile(source / file, here / name / file)
                 digests[f"{name}/{file}"] = file_digest(here / name / file)
-        about = {
+        about: dict[str, Any] = {
             "kind": KIND,
             "format": FORMAT,
             "model": asdict(model.config),
             "active_blocks": 0,
             "max_length": 0,
         }
-        config = json.dumps(signed({**about, "files": digests}), indent=2)
-        (here / CONFIG).write_text(config + "\n", encoding="utf-8")
+        about["files"] = digests
+        (here / CONFIG).write_text(json.dumps(signed(about), indent=2) + "\n", encoding="utf-8")
         (here / CARD).write_text(model.card(), encoding="utf-8")
 
 
@@ -193,8 +199,8 @@ def load(
     reopen = partial(load, name, precision=precision, device=device)
     if config["model"].get("kind") == joined.KIND:
         known = fingerprint(whole_config(folder))
-        first = load(folder / joined.PARTS[0], precision=precision, device=device)
-        second = load(folder / joined.PARTS[1], precision=precision, device=device)
+        first = load(folder / bundled.PARTS[0], precision=precision, device=device)
+        second = load(folder / bundled.PARTS[1], precision=precision, device=device)
         share = config["model"]["share"]
         opening = config["model"].get("opening_share")
         return JoinedEncoder(

@@ -13,7 +13,8 @@ from pathlib import Path
 from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from rejoinder.encoders.persistence import CARD, FOLDER, find, whole_config
+from rejoinder.encoders.folders import CARD, FOLDER, find
+from rejoinder.encoders.persistence import whole_config
 from rejoinder.errors import InputError
 
 METADATA = ModelCardData(

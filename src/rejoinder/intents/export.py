@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rejoinder.encoders.export.folder import folder_bytes
 from rejoinder.encoders.export.onnx import onnx_folder, write_program
+from rejoinder.encoders.folders import folder_bytes
 from rejoinder.encoders.onnx.folder import INTENTS
 from rejoinder.errors import InputError
 from rejoinder.intents.classifier import IntentClassifier

@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import nn
 
 from rejoinder.arrays import IntArray
-from rejoinder.encoders import joined, persistence
+from rejoinder.encoders import folders, joined, persistence
 from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.families import check_texts
 from rejoinder.encoders.open import is_library
@@ -73,14 +73,14 @@ def fine_tune(
     It is a folder in full precision or an id on the Hub.
     """
     settings = settings or FineTuning()
-    check_replaceable(output, persistence.FOLDER, overwrite=overwrite)
+    check_replaceable(output, folders.FOLDER, overwrite=overwrite)
     if is_library(model):
         raise InputError(
             f"{model} is an encoder of another library; fine-tuning takes a Rejoinder model: a"
             " folder in full precision, a name such as bi-small, a part of a joined model such as"
             " bi-base/first, or an id on the Hugging Face Hub (owner/name)"
         )
-    folder = persistence.find(model)
+    folder = folders.find(model)
     if persistence.read_config(folder)[1]["model"].get("kind") == joined.KIND:
         joined.refuse(name=str(model))
     if folder.resolve() == Path(output).resolve():
@@ -121,7 +121,13 @@ def fine_tune(
         module.eval()
     card = export.read_card(folder) + _card(data, settings)
     persistence.save(
-        output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite
+        output,
+        module,
+        tokenizer,
+        max_length=config["max_length"],
+        card=card,
+        scale=config.get("scale"),
+        overwrite=overwrite,
     )
     tenth = max(1, len(losses) // 10)
     return FineTuned(

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rejoinder.encoders import persistence
-from rejoinder.encoders.export import folder as export
+from rejoinder.encoders import folders, persistence
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import evaluate_task
 from rejoinder.evaluation.report import describe
@@ -178,7 +177,7 @@ def _line(
             "failure": None,
             "result": result.to_json(),
             "minus_base": base and compare(result, base, seed=seed).to_json(),
-            "parameters": int(export.describe(Path(summary.model))["parameters"]),
+            "parameters": int(folders.describe(Path(summary.model))["parameters"]),
             "steps_per_second": cost and cost.whole.steps_per_second,
         }
         kept = ("steps", "examples", "seconds", "best_step", "validation", "model")

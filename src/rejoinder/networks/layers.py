@@ -31,6 +31,9 @@ MASKED = -3e4
 """Score of a pair that must not attend. Finite also in half precision: a query with no key in reach
 gives no NaN."""
 
+TRAINING_PREFIX = "training_"
+"""Of the names of a network's parts that only its training needs: no model folder holds them."""
+
 GATE = 1.702  # ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU
 
 

@@ -69,4 +69,4 @@ class AnchoredBatch(BesideTokens):
 
 
 TrunkBatch: TypeAlias = TokenBatch | VectorBatch | AnchoredBatch
-"""Batches of a network whose sides share a trunk (`ngram.SharedTrunk`)."""
+"""Batches of a network whose sides share a trunk (`dual.SharedTrunk`)."""

@@ -13,6 +13,15 @@ from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
 _PERSONA = search_pattern(rf"(?<!\s)\s*+{PERSONA}")
 
 
+def is_opening(context: Context) -> bool:
+    """Return whether a context is a conversation's first message: none before it has any text."""
+    return not any(_has_text(message) for message in context[:-1])
+
+
+def _has_text(message: str) -> bool:
+    return bool(message) and not message.isspace()
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryText:
     """History as multi-context models read it: the newest `messages`, newest first.
@@ -77,7 +86,7 @@ class HistoryText:
             messages = [
                 message for message, stated in zip(messages, states, strict=True) if not stated
             ]
-        earlier = [message for message in messages if message and not message.isspace()]
+        earlier = [message for message in messages if _has_text(message)]
         spoken = earlier[: -self.messages - 1 : -1]
         if self.numbered:
             spoken = [f"{number}: {message}" for number, message in enumerate(spoken)]

@@ -26,11 +26,10 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.devices import CPU
 from rejoinder.encoders.open import is_library, load
-from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.encoders.torch import CrossRanker, PolyDialogueEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.networks.layers import Encodings, own_scores
+from rejoinder.networks.layers import TRAINING_PREFIX, Encodings, own_scores
 from rejoinder.training.data.batches import StepBatch
 from rejoinder.training.data.tokens import RawExamples, TokenRows, TokenStore
 from rejoinder.training.display import Display
@@ -283,6 +282,11 @@ def text_vectors(
     kept = path.with_suffix(".sides.npy")
     if kept.exists() and path.exists():  # the vectors are whole: no text need be looked at again
         sides = np.load(kept, mmap_mode="r")
+        if len(sides) != len(texts.offsets) - 1:
+            raise InputError(
+                f"{kept} is of {len(sides):,} examples, but the run trains on"
+                f" {len(texts.offsets) - 1:,}; delete it and run again"
+            )
         return _of_sides(written_vectors(path), sides, whole)
     numbers: dict[TeacherSide, int] = {}
     sides = np.full((len(texts.offsets) - 1, 3 if whole else 2), -1, dtype=np.int64)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ import torch
 from rejoinder.arrays import Ids, Joined
 from rejoinder.devices import move, segment_cost
 from rejoinder.digests import file_digest
-from rejoinder.encoders import bundled, joined, persistence
+from rejoinder.encoders import bundled, folders, joined, persistence
 from rejoinder.encoders.export import checkpoints
 from rejoinder.encoders.families import FAMILIES, family
 from rejoinder.encoders.open import is_library
@@ -127,7 +128,7 @@ def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
         _, config = persistence.read_config(section[key], OTHER_MODELS[key])
     except InputError as error:
         raise InputError(f"{above}.{key}: {error}") from None
-    _compare(section, persistence.fingerprint(config), above, section[key])
+    _compare(section, folders.fingerprint(config), above, section[key])
     return config
 
 
@@ -237,8 +238,8 @@ def initial_tokenizer(init: Init) -> Tokenizer:
     if init.transformer:
         return checkpoints.load_tokenizer(_unchanged_checkpoint(init))
     folder, config = _unchanged(init)
-    path = folder / persistence.VOCABULARY
-    if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
+    path = folder / folders.VOCABULARY
+    if not path.is_file() or file_digest(path) != config["files"][folders.VOCABULARY]:
         raise InputError(
             f"{path} is missing or was altered after it was saved; copy the model folder again"
         )
@@ -266,7 +267,7 @@ def copy_initial_weights(module: Any, init: Init) -> float | None:
 
 def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:
     folder, config = persistence.read_config(init.model)
-    if persistence.fingerprint(config) != init.fingerprint:
+    if folders.fingerprint(config) != init.fingerprint:
         raise InputError(
             f"init.model: {init.model} was replaced by another model since the recipe was read;"
             " run again"
@@ -314,6 +315,20 @@ def is_anchored(recipe: Recipe, module: Any) -> bool:
             " but all stages' rates freeze this one; leave it out"
         )
     return True
+
+
+def trunk_digest(module: Any) -> str:
+    """Return a digest of all that r of a text depends on: the trunk's shape and parameters."""
+    shape = [
+        (field.name, getattr(module.config, field.name))
+        for field in dataclasses.fields(TransformerShape)
+        if field.name != "dropout"  # the trunk reads without
+    ]
+    digest = hashlib.sha256(repr(shape).encode())
+    groups = module.parameter_groups()
+    for parameter in (parameter for group in module.trunk_groups for parameter in groups[group]):
+        digest.update(parameter.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from rejoinder.encoders import joined, persistence
+from rejoinder.encoders import bundled, folders, joined, persistence
 from rejoinder.encoders.export.checkpoints import CHECKPOINT, save_checkpoint
-from rejoinder.encoders.folders import describe as describe
-from rejoinder.encoders.folders import folder_bytes as folder_bytes
-from rejoinder.encoders.folders import model_folders as model_folders
+from rejoinder.encoders.folders import describe, folder_bytes
 from rejoinder.errors import InputError
 from rejoinder.folder_kinds import Kind, check_replaceable
 from rejoinder.networks.quantization.rounding import Half, Scheme, table_names
@@ -42,7 +40,7 @@ def export_quantized(
         What was written, as `describe` tells it, with `trained` (for few bits), `half`
         and `full_bytes`.
     """
-    folder = _source(model, output, persistence.FOLDER, overwrite)
+    folder = _source(model, output, folders.FOLDER, overwrite)
     if persistence.is_quantized(persistence.read_config(folder)[1]):
         raise InputError(
             f"{folder} is a quantised folder already; copy it as it is,"
@@ -107,7 +105,7 @@ def export_transformer(
 
 
 def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) -> Path:
-    folder = persistence.find(model)
+    folder = folders.find(model)
     if Path(output).resolve() == folder.resolve():
         raise InputError(f"{output} is the model itself, which would be lost; name another folder")
     check_replaceable(output, kind, overwrite=overwrite)
@@ -138,11 +136,11 @@ def sizes(folder: Path) -> Sizes:
     """Return the sizes of a model folder, full or quantised. Reads no weights."""
     config = persistence.read_config(folder)[1]
     if config["model"].get("kind") == joined.KIND:
-        parts = [astuple(sizes(folder / part)) for part in joined.PARTS]
+        parts = [astuple(sizes(folder / part)) for part in bundled.PARTS]
         return Sizes(*(sum(numbers) for numbers in zip(*parts, strict=True)))
     # Which parameters are tables does not depend on their rows.
     tables = table_names(persistence.meta_module(folder, config, rows=2))
-    shapes = parameter_shapes(persistence.weight_paths(folder, config))
+    shapes = parameter_shapes(folders.weight_paths(folder, config))
     numbers = {name: math.prod(shape) for name, shape in shapes.items()}
     embedding = sum(numbers[name] for name in tables)
     network = sum(numbers.values()) - embedding
@@ -157,5 +155,5 @@ def read_card(folder: Path) -> str:
 
     It is empty if there is none.
     """
-    path = folder / persistence.CARD
+    path = folder / folders.CARD
     return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""

@@ -24,11 +24,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from rejoinder.digests import file_digest, signed
-from rejoinder.encoders import joined, persistence
-from rejoinder.encoders.export.folder import folder_bytes, read_card
+from rejoinder.encoders import bundled, folders, joined, persistence
+from rejoinder.encoders.export.folder import read_card
 from rejoinder.encoders.export.int8 import use_int8
 from rejoinder.encoders.export.onnx_card import JOINED_ONNX_CARD, onnx_card
 from rejoinder.encoders.families import family
+from rejoinder.encoders.folders import folder_bytes
 from rejoinder.encoders.onnx.folder import (
     CARD,
     COMBINED,
@@ -85,14 +86,14 @@ def onnx_folder(
     check_replaceable(output, ONNX_FOLDER, overwrite=overwrite)
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
         raise MissingExtraError("an ONNX export", "onnx")
-    folder = persistence.find(model)
+    folder = folders.find(model)
     config = persistence.read_config(folder)[1]
     kind = config["model"].get("kind")
     if kind == joined.KIND:
         with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
             manifest = _write_joined(folder, part)
             yield part, manifest
-            files = [f"{name}/{MANIFEST}" for name in joined.PARTS]
+            files = [f"{name}/{MANIFEST}" for name in bundled.PARTS]
             files += sorted(path.name for path in part.glob("*.onnx"))
             _write_manifest(part, manifest, files)
         return
@@ -121,11 +122,11 @@ def onnx_folder(
         "subject_threshold": module.subject_threshold,
         "opening_weight": module.opening_weight,
         "tokenizer": family(kind).vocabulary,
-        "model": persistence.fingerprint(config),
+        "model": folders.fingerprint(config),
     }
     with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
         if stored:
-            for path in (folder / persistence.CONFIG, *persistence.weight_paths(folder, config)):
+            for path in (folder / folders.CONFIG, *folders.weight_paths(folder, config)):
                 shutil.copyfile(path, part / path.name)
         _write_programs(module, part)
         if stored and kind in IN_INT8:
@@ -149,12 +150,12 @@ def _write_manifest(folder: Path, manifest: dict[str, Any], files: Sequence[str]
 def _write_joined(folder: Path, output: Path) -> dict[str, Any]:
     """Write the ONNX folders of a joined model's parts and its card, and return the manifest."""
     config = persistence.whole_config(folder)
-    for name in joined.PARTS:
+    for name in bundled.PARTS:
         export_onnx(folder / name, output / name)
         if f"{name}/{CARD}" in config["files"]:  # with the digest of the part's card
             shutil.copyfile(folder / name / CARD, output / name / CARD)
-    if persistence.is_quantized(persistence.read_config(folder / joined.PARTS[0])[1]):
-        shutil.copyfile(folder / persistence.CONFIG, output / persistence.CONFIG)
+    if persistence.is_quantized(persistence.read_config(folder / bundled.PARTS[0])[1]):
+        shutil.copyfile(folder / folders.CONFIG, output / folders.CONFIG)
     card = read_card(folder)
     (output / CARD).write_text(
         card if JOINED_ONNX_CARD in card else card + JOINED_ONNX_CARD, encoding="utf-8"
@@ -164,7 +165,7 @@ def _write_joined(folder: Path, output: Path) -> dict[str, Any]:
         "format": FORMAT,
         "share": config["model"]["share"],
         "opening_share": config["model"].get("opening_share"),
-        "model": persistence.fingerprint(config),
+        "model": folders.fingerprint(config),
     }
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.conversations import read_contexts
-from rejoinder.encoders import persistence
+from rejoinder.encoders import folders, persistence
 from rejoinder.encoders.bundled import WEIGHT_FILES
 from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.families import family_of
@@ -136,7 +136,7 @@ class SentenceModule(nn.Module):
         persistence.write_files(
             folder, self.network, self.tokenizer, max_length=self.max_seq_length
         )
-        weights = persistence.weight_paths(folder, persistence.read_config(folder)[1])
+        weights = folders.weight_paths(folder, persistence.read_config(folder)[1])
         for path in (path for pattern in WEIGHT_FILES for path in folder.glob(pattern)):
             if path in weights:
                 follow_umask(path)
@@ -183,7 +183,7 @@ FOLDER = Kind(
     "a sentence-transformers folder that we wrote",
     MODULES,
     lambda modules: modules[0]["type"] == MODULE,
-    (*persistence.FOLDER.files, MODULES, OPTIONS, SETTINGS),
+    (*folders.FOLDER.files, MODULES, OPTIONS, SETTINGS),
 )
 
 
@@ -198,7 +198,7 @@ def export_sentence_transformers(
     """
     side = check_side(side)
     check_replaceable(output, FOLDER, overwrite=overwrite)
-    folder = persistence.find(model)
+    folder = folders.find(model)
     module, _, config = persistence.load_module(folder)  # refuses what is damaged
     is_alone = module.history is not None and module.history.apart
     if family_of(module.config).dialogue is not None and not is_alone:
@@ -208,7 +208,7 @@ def export_sentence_transformers(
             " write the transformer inside with `export --to transformers`"
         )
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
-        for name in (persistence.CONFIG, *config["files"]):
+        for name in (folders.CONFIG, *config["files"]):
             shutil.copyfile(folder / name, part / name)
         _write_json(part / SETTINGS, {"side": side})
         _write_json(part / MODULES, [{"idx": 0, "name": "0", "path": "", "type": MODULE}])
@@ -219,8 +219,8 @@ def export_sentence_transformers(
         }
         _write_json(part / OPTIONS, {**options, "prompts": PROMPTS})
         card = export.read_card(folder) + _card(side, module.history is not None, is_alone)
-        (part / persistence.CARD).write_text(card, encoding="utf-8")
-    return export.describe(Path(output)) | {"side": side}
+        (part / folders.CARD).write_text(card, encoding="utf-8")
+    return folders.describe(Path(output)) | {"side": side}
 
 
 def _write_json(path: Path, content: object) -> None:

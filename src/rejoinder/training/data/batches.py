@@ -130,7 +130,7 @@ def _spare_texts(texts: int, pairs: int) -> int:
 
 
 def _with_rows(vectors: Tensor, row: int, count: int) -> Tensor:
-    """Return vectors (n, d) with some rows of zeros more, before row number `place`."""
+    """Return vectors (n, d) with some rows of zeros more, before row number `row`."""
     if not count:
         return vectors
     rows = vectors.new_zeros((count, vectors.shape[1]))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import Column, Ids, Joined, ranges
+from rejoinder.digests import content_key
 from rejoinder.errors import InputError
 from rejoinder.json_parsing import parse_json
 from rejoinder.networks.pair_batches import VectorBatch
@@ -118,6 +119,8 @@ class TokenStore:
     """Of texts, where the trunk learns nothing (`initialisation`)."""
     start: Callable[[Ids, Ids], VectorBatch] | None = None
     """Those before it learns, where it is anchored there."""
+    key: str = ""
+    """Name of its folder, which differs where anything differs that the store was made of."""
 
     def __len__(self) -> int:
         return len(self.response_hash)
@@ -128,11 +131,11 @@ def join_stores(stores: Sequence[TokenStore]) -> TokenStore:
     if len(stores) == 1:
         return stores[0]
     columns: dict[str, Any] = {}
-    for field in dataclasses.fields(TokenStore):
+    for field in dataclasses.fields(TokenStore)[:-1]:
         parts = [getattr(store, field.name) for store in stores]
         join = Histories.join if field.name == "history" else Joined
         columns[field.name] = None if parts[0] is None else join(parts)
-    return TokenStore(**columns)
+    return TokenStore(**columns, key=content_key(*(store.key for store in stores)))
 
 
 def open_store(path: Path) -> TokenStore:
@@ -163,7 +166,15 @@ def open_store(path: Path) -> TokenStore:
         if CANDIDATES in columns:
             candidates = Given(columns[CANDIDATES], _map(path, "candidates.hash", "<i8", n * k), k)
         hashes = _map(path, "response.hash", "<i8", n)
-        return TokenStore(columns[INPUT], columns[RESPONSE], hashes, histories, texts, candidates)
+        return TokenStore(
+            columns[INPUT],
+            columns[RESPONSE],
+            hashes,
+            histories,
+            texts,
+            candidates,
+            key=path.name,
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{path}: not a whole token store ({error}); delete it and run again"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from rejoinder.arrays import Column, FloatArray
 from rejoinder.devices import CPU
 from rejoinder.digests import content_key, joined_digest
 from rejoinder.encoders.families import family, family_of, parse_config
-from rejoinder.encoders.open import open_texts
+from rejoinder.encoders.open import identity, open_texts
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -30,7 +29,11 @@ from rejoinder.training.data.tokens import TokenStore, join_stores, open_store
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.distributed import Machine
-from rejoinder.training.initialisation import initial_tokenizer, read_texts_once
+from rejoinder.training.initialisation import (
+    initial_tokenizer,
+    read_texts_once,
+    trunk_digest,
+)
 from rejoinder.training.metrics import drawn
 from rejoinder.training.preparation.cache import InputCache
 from rejoinder.training.preparation.folders import (
@@ -96,26 +99,16 @@ def with_vectors(
     is by then.
     """
     cache = InputCache.of(recipe, folder)
-    start = recipe.init.fingerprint or (recipe.model, recipe.seed)
     learns = recipe.init.anchor > 0
-    valid = {} if recipe.init.anchor else prepared.valid
-    key = content_key(
-        "trunk",
-        start,
-        prepared.tokenizer.fingerprint,
-        recipe.text.max_length,
-        module.history,
-        prepared.digest,
-        recipe.validation.examples,
-        learns,
-        machine.precision,
-    )
-    path = cache.folder / f"vectors-{key}.f16"
+    valid = {} if learns else prepared.valid
     # Too few are refused here: reading all texts may take an hour.
     rows = {name: drawn(store, recipe.validation) for name, store in prepared.valid.items()}
+    examples = [(prepared.train, np.arange(len(prepared.train)))]
+    examples += [(store, rows[name]) for name, store in valid.items()]
+    read = [(store.key, len(store_rows)) for store, store_rows in examples]
+    key = content_key(trunk_digest(module), machine.precision, read)
+    path = cache.folder / f"vectors-{key}.f16"
     with cache.writing():
-        examples = [(prepared.train, np.arange(len(prepared.train)))]
-        examples += [(store, rows[name]) for name, store in valid.items()]
         vectors = read_texts_once(path, examples, module, machine, display)
     train = dataclasses.replace(
         prepared.train, vectors=None if learns else vectors, start=vectors if learns else None
@@ -167,8 +160,8 @@ class _Preparation:
         }
         train = join_stores(stores)
         digest = joined_digest([*digests, *aside])
-        words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
-        teacher_vectors = self.teacher_vectors(train, digests[0])
+        words = self.words(train, tokenizer) if self.recipe.init.words else None
+        teacher_vectors = self.teacher_vectors(train)
         sizes = tuple(map(len, stores))
         return Prepared(tokenizer, train, sizes, valid, digest, words, teacher_vectors)
 
@@ -262,7 +255,7 @@ class _Preparation:
             )
             self.display.note(f"{data}: {share} fill {cut}")
 
-    def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
+    def words(self, train: TokenStore, tokenizer: Tokenizer) -> FloatArray:
         """Return vectors of the vocabulary's subwords by pretrained ones of words."""
         name = self.recipe.init.words
         seed = self.recipe.seed
@@ -272,10 +265,8 @@ class _Preparation:
                 " so it cannot start from their vectors"
             )
         size = parse_config(self.recipe.model).embedding_size
-        path = (
-            self.cache.folder
-            / f"words-{content_key(name, tokenizer.fingerprint, size, seed, *digests)}.npy"
-        )
+        parts = identity(name), tokenizer.fingerprint, train.key, size, seed
+        path = self.cache.folder / f"words-{content_key(*parts)}.npy"
 
         def make() -> None:
             with self.display.track(
@@ -292,12 +283,13 @@ class _Preparation:
         words: FloatArray = np.load(path)
         return words
 
-    def teacher_vectors(self, train: TokenStore, digest: str) -> TextVectors | None:
+    def teacher_vectors(self, train: TokenStore) -> TextVectors | None:
         config = self.recipe.distillation
         seed = self.recipe.seed
         if config is None or not config.encoder or train.texts is None:
             return None
-        parts = config.fingerprint or config.encoder, digest, config.sample, seed
+        teacher = config.fingerprint or identity(config.encoder)
+        parts = teacher, train.key, config.sample, seed
         path = self.cache.folder / f"vectors-{content_key(*parts)}.f16"
         read = np.arange(len(train))
         if config.sample is not None and config.sample < len(train):

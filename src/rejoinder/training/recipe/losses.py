@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from rejoinder.encoders.persistence import TRAINING_PREFIX
-from rejoinder.networks.layers import Encodings, attended_scores
+from rejoinder.networks.layers import TRAINING_PREFIX, Encodings, attended_scores
 from rejoinder.training.recipe.settings import Scale
 
 MASKED = float("-inf")

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.errors import InputError
+from rejoinder.networks.layers import TRAINING_PREFIX
 from rejoinder.training.recipe.budgets import WARM_UP_SHARE
 from rejoinder.training.recipe.stages import (
     Cosine,

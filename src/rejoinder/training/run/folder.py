@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from rejoinder.encoders import persistence
+from rejoinder.encoders import folders, persistence
 from rejoinder.errors import InputError
 from rejoinder.files import remove_leftovers
 from rejoinder.folder_kinds import check_replaceable, check_shared
@@ -64,7 +64,7 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
         if not folder.has_begun:
             folder.forget()
             save_recipe(recipe, folder.recipe)
-        check_replaceable(folder.model, persistence.FOLDER, overwrite=True)
+        check_replaceable(folder.model, folders.FOLDER, overwrite=True)
         with name_path_on_enospc(path):
             yield folder
 
