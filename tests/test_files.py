@@ -212,6 +212,16 @@ def test_a_failure_between_the_two_steps_brings_the_old_folder_back(tmp_path, mo
     assert names(tmp_path) == ["model"]
 
 
+def test_what_a_kill_between_the_two_steps_left_is_replaced_only_on_demand(tmp_path):
+    write_folder(tmp_path / ".model.killed.old", "old")
+    with pytest.raises(InputError, match="--overwrite"), atomic_folder(tmp_path / "model", KIND):
+        pytest.fail("the old folder is lost")
+    assert (tmp_path / "model" / MARKER).read_text() == marked("old")
+    write_folder(tmp_path / "model", "new")
+    assert (tmp_path / "model" / MARKER).read_text() == marked("new")
+    assert names(tmp_path) == ["model"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps two names in one step")
 def test_a_kill_at_any_moment_leaves_a_whole_folder(tmp_path):
     """A process that replaces a folder over and over is killed (-9); the folder is there and whole, every time."""

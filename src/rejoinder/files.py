@@ -86,8 +86,8 @@ def atomic_folder(
         else locked(lock_path(target), f"{path} is being written", seconds=seconds, path=path)
     ):
         if kind is not None:
+            remove_leftovers(target.parent, target.name)  # may put back what is then checked
             check_replaceable(path, kind, overwrite=overwrite)
-            remove_leftovers(target.parent, target.name)
         with name_path_in_errors(path):
             name = tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
         part = Path(name)
