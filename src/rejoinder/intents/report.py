@@ -264,7 +264,7 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     for i, j in np.argwhere(part):
         colour = "white" if shares[i, j] > 0.5 else "black"
         axes.text(j, i, str(part[i, j]), ha="center", va="center", fontsize=6, color=colour)
-    names = [labels[i] for i in chosen]
+    names = [plots.escape_math(labels[i]) for i in chosen]
     axes.set_xticks(range(len(chosen)), names, rotation=90, fontsize=7)
     axes.set_yticks(range(len(chosen)), names, fontsize=7)
     axes.set(xlabel="predicted", ylabel="true")
