@@ -67,6 +67,15 @@ def test_a_table_of_a_header_alone_is_refused_as_such(refused, tmp_path, option)
     refused("index", "build", "bi-small", "header.csv", *option.split("="), said=said)
 
 
+@pytest.mark.parametrize("option", ["--dry-run", "-o=new"])
+def test_a_payload_that_json_cannot_hold_is_refused_by_a_dry_run_too(refused, option):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"text": ["Hello.", "Bye."], "price": [float("nan"), 1.0]}), "prices.parquet")
+    said = "reply 0 cannot be stored as JSON in UTF-8"
+    refused("index", "build", "bi-small", "prices.parquet", "--json", *option.split("="), said=said)
+
+
 def test_replies_are_indexed_in_the_form_that_is_found_or_chosen(command, refused, tmp_path):
     err = command("index", "build", "convert-small", "faq.csv", "-o", "faq", *COLUMNS).err
     assert "faq.csv: table (semicolon, cp1252): text = Textbaustein" in err

@@ -155,6 +155,11 @@ def test_json_is_exactly_one_object(capsys, tmp_path):
     assert json.loads(out) == result | plain
 
 
+def test_a_number_that_json_has_not_is_never_printed():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        emit({"precision": float("nan")}, True, str)
+
+
 def test_the_version_an_unknown_verb_and_an_unknown_option():
     result = runner.invoke(app, ["--version"])
     assert (result.exit_code, result.output) == (0, f"rejoinder {rejoinder.__version__}\n")

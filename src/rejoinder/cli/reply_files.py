@@ -80,12 +80,14 @@ class ReplyFile:
     def survey(self) -> dict[str, Any]:
         """Return what the file holds: how it was understood, numbers, and the first few replies."""
         from rejoinder.corpora.lines import Reading
+        from rejoinder.stores.writing import to_line
 
         reading = Reading()
         shown: list[Candidate] = []
         replies = 0
         questions = 0
         for candidate in self.read(reading=reading):
+            to_line(candidate, replies)  # which refuses what no index can hold
             replies += 1
             questions += len(candidate.examples)
             if len(shown) < SHOWN:
