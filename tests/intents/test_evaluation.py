@@ -337,6 +337,19 @@ def test_a_report_is_written_whole(tmp_path, monkeypatch):
     assert not (tmp_path / "report").exists()
 
 
+def test_texts_and_intents_in_a_report_are_neither_tags_nor_links():
+    rows = toy_data(10)
+    labels = tuple(("R&D <b>" if name == "top_up" else name,) for (name,) in rows.labels)
+    data = IntentData(rows.texts, labels)
+    texts = [*data.texts[:-2], "a <img src=x> card", "[R&D](http://x) card"]
+    spoilt = IntentData(tuple(texts), (*labels[:-1], ("R&D <b>",)))
+    written = build_report(train(data), spoilt, (), spoilt, seeds=(0,)).markdown()
+    assert "| a &lt;img src=x> card |" in written
+    assert "| \\[R&amp;D](http://x) card | R&amp;D &lt;b> |" in written
+    assert "<b>" not in written
+    assert "<img" not in written
+
+
 def test_an_intent_whose_name_looks_like_a_formula_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     draw_confusions(np.eye(2, dtype=np.int64), ["card $_$", "weather"], tmp_path / "picture.png")
