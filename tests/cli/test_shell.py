@@ -224,6 +224,17 @@ def test_the_command_has_no_more_parameters_than_are_known():
     assert sum(counts.values()) <= MOST_PARAMETERS, counts
 
 
+def test_the_documents_name_the_verbs_that_choose_a_device():
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    named = page.partition("have `--device auto`: ")[2].partition(".")[0]
+    verbs = {
+        " ".join(words)
+        for words, command in COMMANDS.items()
+        if any(each.name == "device" and each.default == "auto" for each in command.params)
+    }
+    assert verbs == set(re.findall("`([^`]+)`", named))
+
+
 def test_an_option_means_one_thing_in_every_verb():
     """The same name takes the same kind of value; of places it says what is there."""
     places = {"--output", "--data", "--intents", "--report"}
