@@ -131,7 +131,25 @@ def test_windows_replaces_a_file_when_nobody_reads_it_any_more(tmp_path, monkeyp
     assert (tmp_path / "x").read_text() == "new"
 
 
-def test_modes_follow_the_umask(tmp_path):
+def test_a_umask_is_never_set(tmp_path, monkeypatch):
+    """A file that another thread makes meanwhile would have that one."""
+
+    def refused(mask):
+        pytest.fail(f"umask set to {mask:o}")
+
+    monkeypatch.setattr(os, "umask", refused)
+    with atomic_file(tmp_path / "file"):
+        pass
+    with atomic_folder(tmp_path / "folder", KIND):
+        pass
+
+
+@pytest.mark.parametrize("status", ["/proc/self/status", "missing", "older"])
+def test_modes_follow_the_umask(tmp_path_factory, tmp_path, monkeypatch, status):
+    place = tmp_path_factory.mktemp("system")
+    (place / "older").write_text("Name:\tpython\n")  # of Linux before 4.7
+    monkeypatch.setattr(files, "_STATUS", place / status)
+    monkeypatch.setattr(files, "_UMASK_AT_START", 0o027)
     old = os.umask(0o027)
     try:
         with atomic_file(tmp_path / "file") as part:
@@ -209,6 +227,16 @@ def test_a_failure_between_the_two_steps_brings_the_old_folder_back(tmp_path, mo
     with pytest.raises(type(failure)):
         write_folder(tmp_path / "model", "new")
     assert (tmp_path / "model" / MARKER).read_text() == marked("old")
+    assert names(tmp_path) == ["model"]
+
+
+def test_what_a_kill_between_the_two_steps_left_is_replaced_only_on_demand(tmp_path):
+    write_folder(tmp_path / ".model.killed.old", "old")
+    with pytest.raises(InputError, match="--overwrite"), atomic_folder(tmp_path / "model", KIND):
+        pytest.fail("the old folder is lost")
+    assert (tmp_path / "model" / MARKER).read_text() == marked("old")
+    write_folder(tmp_path / "model", "new")
+    assert (tmp_path / "model" / MARKER).read_text() == marked("new")
     assert names(tmp_path) == ["model"]
 
 

@@ -3,12 +3,22 @@
 import re
 import tomllib
 from dataclasses import dataclass
+from pathlib import PureWindowsPath
 from typing import Any
 
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.settings import override, parse_setting, read_toml, section, toml_value, validate
+from rejoinder.settings import (
+    find_recipe,
+    override,
+    parse_setting,
+    read_toml,
+    recipes,
+    section,
+    toml_value,
+    validate,
+)
 
 
 @section
@@ -80,3 +90,9 @@ def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path):
     for missing in (tmp_path, tmp_path / "b.toml"):
         with pytest.raises(InputError, match="give one"):
             read_toml(missing, "give one")
+
+
+def test_a_bundled_recipe_in_a_folder_is_found_on_windows():
+    """Paths have backslashes there, and the command passes paths."""
+    assert str(PureWindowsPath("poly/bi-small")) == "poly\\bi-small"
+    assert find_recipe(PureWindowsPath("poly/bi-small")) == recipes()["poly/bi-small"]

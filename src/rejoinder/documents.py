@@ -62,7 +62,7 @@ class Document:
 
     def markdown(self) -> str:
         """Return the report as Markdown. Charts are left out."""
-        return self._render(_markdown)
+        return self._render(escape_markdown)
 
     def plain(self) -> str:
         """Return the report as Markdown without escaping, for a terminal."""
@@ -113,7 +113,7 @@ def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) ->
     return "".join(f"| {line} |\n" for line in lines)
 
 
-def _markdown(text: object) -> str:
+def escape_markdown(text: object) -> str:
     """Return a text of one line in which nothing is a tag or a link."""
     return _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")
 

@@ -26,6 +26,9 @@ _WINDOWS = os.name == "nt"
 # how often Windows is asked to replace a file that somebody reads, and seconds in between
 _TRIES = 50
 _PAUSE = 0.02
+_STATUS = Path("/proc/self/status")  # of Linux, which tells the umask
+_UMASK_AT_START = os.umask(0o077)  # others tell it only by setting one
+os.umask(_UMASK_AT_START)
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -86,8 +89,8 @@ def atomic_folder(
         else locked(lock_path(target), f"{path} is being written", seconds=seconds, path=path)
     ):
         if kind is not None:
+            remove_leftovers(target.parent, target.name)  # may put back what is then checked
             check_replaceable(path, kind, overwrite=overwrite)
-            remove_leftovers(target.parent, target.name)
         with name_path_in_errors(path):
             name = tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
         part = Path(name)
@@ -144,12 +147,20 @@ def follow_umask(path: Path, *, private: bool = False) -> None:
     One that is `private` stays its owner's, and its group's where this one may write new files: a
     umask of 002 or 007 says so, the usual 022 says nothing.
     """
-    mask = os.umask(0)
-    os.umask(mask)
+    mask = _read_umask()
     mode = 0o777 if path.is_dir() else 0o666
     if private:
         mode &= 0o700 if mask & 0o020 else 0o770
     path.chmod(mode & ~mask)
+
+
+def _read_umask() -> int:
+    """Return the umask without setting one, which other threads would create their files with."""
+    with contextlib.suppress(OSError):
+        for line in _STATUS.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return _UMASK_AT_START
 
 
 @contextlib.contextmanager

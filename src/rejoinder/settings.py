@@ -10,7 +10,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -101,9 +101,10 @@ def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
         raise InputError(f"{path}: not a TOML file: {error}") from None
 
 
-def find_recipe(name: str | Path) -> Path:
+def find_recipe(name: str | PurePath) -> Path:
     """Return the file of that path, or else the bundled recipe of that name."""
-    return Path(name) if Path(name).is_file() else recipes().get(str(name), Path(name))
+    path = Path(name)
+    return path if path.is_file() else recipes().get(path.as_posix(), path)
 
 
 def recipes() -> dict[str, Path]:

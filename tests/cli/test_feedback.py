@@ -63,6 +63,8 @@ def test_entries_are_deleted(index, answer, command):
         (["--delete", "source=a", "--delete", "source=b"], "'source=b': give all alone, or before=DAY"),
         (["--delete", "anna"], "'anna': give all alone, or before=DAY and source=NAME"),
         (["--delete", "before=yesterday"], "give a day, such as 2026-01-31"),
+        (["--delete", "before=9999-12-31T23:59:59-23:00"], "give a day, such as 2026-01-31"),
+        (["--delete", "before=0001-01-01T00:00:00+23:00"], "give a day, such as 2026-01-31"),
         (["--set", "days=0"], "days"),
         (["--set", "dasy=1"], "did you mean 'days'"),
         (["--set", "days"], "write it as key=value"),

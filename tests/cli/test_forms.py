@@ -1,10 +1,13 @@
 """`rejoinder list formats`, and files of tools from the command line: found by content, chosen, looked at, indexed."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from rejoinder.cli import reply_files
 from rejoinder.corpora.registry.recognition import FORMS
 from rejoinder.retrieval.index import Index
 
@@ -65,6 +68,32 @@ def test_a_table_of_a_header_alone_is_refused_as_such(refused, tmp_path, option)
     (tmp_path / "header.csv").write_text("question,answer\n")
     said = "header.csv has a header and no rows; give each reply a row"
     refused("index", "build", "bi-small", "header.csv", *option.split("="), said=said)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/fd")
+@pytest.mark.parametrize("verb", [["index", "build", "bi-small"], ["index", "add", "old"]])
+def test_many_replies_from_a_pipe_are_read_once(command, tmp_path, monkeypatch, verb):
+    monkeypatch.setattr(reply_files, "MOST_KEPT", 2)
+    (tmp_path / "one.txt").write_text("Good night.\n")
+    command("index", "build", "bi-small", "one.txt", "-o", "old")
+    reading, writing = os.pipe()
+    os.write(writing, b"Hello.\nBye.\nSee you.\n")
+    os.close(writing)
+    output = ["-o", "new"] if "build" in verb else []
+    done = command(*verb, f"/dev/fd/{reading}", "--set", "format=text", *output)
+    os.close(reading)
+    assert done.code == 0, done.err
+    texts = [candidate.text for _, candidate in Index.open("new" if "build" in verb else "old")]
+    assert texts[-3:] == ["Hello.", "Bye.", "See you."]
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "-o=new"])
+def test_a_payload_that_json_cannot_hold_is_refused_by_a_dry_run_too(refused, option):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"text": ["Hello.", "Bye."], "price": [float("nan"), 1.0]}), "prices.parquet")
+    said = "reply 0 cannot be stored as JSON in UTF-8"
+    refused("index", "build", "bi-small", "prices.parquet", "--json", *option.split("="), said=said)
 
 
 def test_replies_are_indexed_in_the_form_that_is_found_or_chosen(command, refused, tmp_path):

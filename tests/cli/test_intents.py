@@ -108,8 +108,12 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
             "vectors 'both' are of Rejoinder's models, and minilm has one kind",
         ),
         (
+            ("fine-tune", place / "model", place / "train.csv", "-o", tmp_path / "made", "--shots", 50),
+            "50 texts of each intent cannot be drawn: ",
+        ),
+        (
             ("fine-tune", "minilm", place / "train.csv", "-o", tmp_path / "made"),
-            "minilm is an encoder of another library; fine-tuning takes a Rejoinder model",
+            "fine-tuning takes a Rejoinder model: a model folder, a name such as bi-small",
         ),
         (("train", place / "model", place / "none.csv", "-o", tmp_path / "made"), "does not exist"),
         (("train", "nothing", place / "train.csv", "-o", tmp_path / "made"), "no model 'nothing'"),

@@ -488,7 +488,10 @@ def test_a_calibration_that_answers_nothing_leaves_the_earlier_one_unless_it_is_
     shown = command("calibrate", index, "--data", "even.jsonl").out
     assert "at no threshold 90% of the answers are right\nnot saved: idx keeps its earlier calibration" in shown
     assert (tmp_path / index / "calibration.json").read_bytes() == earlier
-    assert command("calibrate", index, "--data", "even.jsonl", "--json").json["saved"] is False
+    shown = command("calibrate", index, "--data", "even.jsonl", "--json")
+    assert shown.json["saved"] is False
+    assert shown.json["thresholds"][-1] == {"threshold": 0.95, "coverage": 0, "precision": None}
+    assert "NaN" not in shown.out
     assert command("calibrate", index, "--data", "even.jsonl", "--overwrite", "--json").json["saved"] is True
     assert "Replace a calibration that still holds" in " ".join(command("calibrate", "--help").out.replace("│", " ").split())
     assert (tmp_path / index / "calibration.json").read_bytes() != earlier

@@ -155,6 +155,11 @@ def test_json_is_exactly_one_object(capsys, tmp_path):
     assert json.loads(out) == result | plain
 
 
+def test_a_number_that_json_has_not_is_never_printed():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        emit({"precision": float("nan")}, True, str)
+
+
 def test_the_version_an_unknown_verb_and_an_unknown_option():
     result = runner.invoke(app, ["--version"])
     assert (result.exit_code, result.output) == (0, f"rejoinder {rejoinder.__version__}\n")
@@ -217,6 +222,17 @@ def test_the_command_has_no_more_parameters_than_are_known():
         for words, command in COMMANDS.items()
     }
     assert sum(counts.values()) <= MOST_PARAMETERS, counts
+
+
+def test_the_documents_name_the_verbs_that_choose_a_device():
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    named = page.partition("have `--device auto`: ")[2].partition(".")[0]
+    verbs = {
+        " ".join(words)
+        for words, command in COMMANDS.items()
+        if any(each.name == "device" and each.default == "auto" for each in command.params)
+    }
+    assert verbs == set(re.findall("`([^`]+)`", named))
 
 
 def test_an_option_means_one_thing_in_every_verb():

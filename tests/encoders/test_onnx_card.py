@@ -5,12 +5,14 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePath, PureWindowsPath
 
 import numpy as np
 import pytest
 
 from rejoinder.encoders import bundled
+from rejoinder.encoders.export import onnx as onnx_export
 from rejoinder.encoders.export.onnx_card import onnx_card
 from rejoinder.encoders.onnx.encoder import OnnxEncoder
 from rejoinder.text.tokenizer import encode_messages
@@ -141,3 +143,21 @@ def test_who_follows_it_in_node_gets_the_vectors():
     assert done.returncode == 0, done.stderr
     wanted = encoder.encode_contexts([ALONE, LONGER])
     np.testing.assert_allclose(np.array(json.loads(done.stdout)), wanted, atol=2e-5)
+
+
+def test_the_files_of_a_joined_model_have_the_same_names_on_windows(tmp_path, monkeypatch):
+    @contextmanager
+    def of_two_parts(_model, output, *, overwrite):
+        assert not overwrite
+        for part in ("first", "second"):
+            (output / part).mkdir(parents=True)
+            (output / part / "trunk.onnx").touch()
+        yield output, {"model": "fingerprint"}
+
+    def windows_path(self, *other):
+        return PureWindowsPath(PurePath.relative_to(self, *other))
+
+    monkeypatch.setattr(onnx_export, "onnx_folder", of_two_parts)
+    monkeypatch.setattr(Path, "relative_to", windows_path)
+    files = onnx_export.export_onnx("joined", tmp_path / "onnx")["files"]
+    assert files == ["first/trunk.onnx", "second/trunk.onnx"]

@@ -60,3 +60,10 @@ def test_it_is_drawn(tmp_path, kind):
     for name in ("a", "b"):
         plots.save_figure(draw_calibration(P, RIGHT, "title"), tmp_path / name, kind)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_the_title_of_a_picture_is_no_formula(tmp_path):
+    pytest.importorskip("matplotlib")
+    title = r"$index_$ on C:\$data\$"
+    plots.save_figure(draw_calibration(P, RIGHT, title), tmp_path / "a.svg", "svg")
+    assert title in (tmp_path / "a.svg").read_text()

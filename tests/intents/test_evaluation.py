@@ -22,7 +22,7 @@ from rejoinder.intents.evaluation.suspects import suspect_labels
 from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of, oos_folds_of, repeated
 from rejoinder.intents.heads import Centroids, Encoded, FeedForward, Logistic, head_from
 from rejoinder.intents.refusal import Rejection
-from rejoinder.intents.report import Report, build_report, write_report
+from rejoinder.intents.report import Report, build_report, draw_confusions, write_report
 from tests.intents.toy import WordVectors, multi_label_data, toy_data
 
 ENCODER = WordVectors(64)
@@ -335,6 +335,25 @@ def test_a_report_is_written_whole(tmp_path, monkeypatch):
     with pytest.raises(MissingExtraError, match="the extra 'plots'"):
         write_report(report, classifier.labels, tmp_path / "report")
     assert not (tmp_path / "report").exists()
+
+
+def test_texts_and_intents_in_a_report_are_neither_tags_nor_links():
+    rows = toy_data(10)
+    labels = tuple(("R&D <b>" if name == "top_up" else name,) for (name,) in rows.labels)
+    data = IntentData(rows.texts, labels)
+    texts = [*data.texts[:-2], "a <img src=x> card", "[R&D](http://x) card"]
+    spoilt = IntentData(tuple(texts), (*labels[:-1], ("R&D <b>",)))
+    written = build_report(train(data), spoilt, (), spoilt, seeds=(0,)).markdown()
+    assert "| a &lt;img src=x> card |" in written
+    assert "| \\[R&amp;D](http://x) card | R&amp;D &lt;b> |" in written
+    assert "<b>" not in written
+    assert "<img" not in written
+
+
+def test_an_intent_whose_name_looks_like_a_formula_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    draw_confusions(np.eye(2, dtype=np.int64), ["card $_$", "weather"], tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_curve_of_a_network_that_stops_early_begins_with_two_texts():

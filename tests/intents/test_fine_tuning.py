@@ -10,6 +10,7 @@ import rejoinder
 from rejoinder.arrays import unit_rows
 from rejoinder.encoders import folders
 from rejoinder.encoders import persistence
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.open import open_texts
 from rejoinder.errors import InputError
@@ -94,6 +95,12 @@ def test_what_cannot_be_tuned_is_refused(model, tmp_path):
     assert change_settings(FineTuning(), ["vectors=h", "steps=5"]) == FineTuning(
         vectors="h", steps=5
     )
+
+
+def test_a_quantised_model_is_tuned(model, tmp_path):
+    export_quantized(model, tmp_path / "small")
+    fine_tune(tmp_path / "small", toy_data(), tmp_path / "tuned", settings=FineTuning(steps=2))
+    assert rejoinder.load(tmp_path / "tuned").encode_responses(["lost card"]).any()
 
 
 def test_a_joined_model_is_refused_by_its_name(model, tmp_path):

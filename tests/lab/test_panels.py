@@ -68,3 +68,12 @@ def test_every_category_has_its_own_colour_and_shape(tmp_path):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == names
     save_figure(figure, tmp_path / "p.svg", "svg")
     assert "c11" in (tmp_path / "p.svg").read_text()
+
+
+def test_titles_and_categories_of_a_picture_are_no_formulas(tmp_path):
+    pytest.importorskip("matplotlib")
+    panel = Panel("model $^$", np.eye(3, dtype=np.float32)[:, :2], "below")
+    save_figure(draw_panels([panel], ["a $^$"] * 3, ["a $^$"]), tmp_path / "p.svg", "svg")
+    drawn = (tmp_path / "p.svg").read_text()
+    assert "model $^$" in drawn
+    assert "a $^$" in drawn

@@ -407,6 +407,15 @@ def test_files_of_a_table(tmp_path):
         )
 
 
+def test_names_in_a_chart_are_no_formulas(tmp_path):
+    pytest.importorskip("matplotlib")
+    row = dataclasses.replace(results("half")[0], model="half $_$", data="d $^$ata")
+    save_table(table_of_rows([row], r"5 $\a$"), tmp_path)
+    svg = ET.fromstring((tmp_path / "table.svg").read_text())
+    written = {"".join(each.itertext()).strip() for each in svg.iter() if each.tag.endswith("text")}
+    assert {"half $_$", "d $^$ata", r"5 $\a$: R@1 in %, 95 % intervals"} <= written
+
+
 def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     save_table(table_of_rows(results("half"), "Old"), tmp_path)

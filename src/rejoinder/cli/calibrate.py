@@ -109,7 +109,10 @@ def _figures(probabilities: Probabilities, right: Right) -> dict[str, Any]:
     return {
         "calibration_error": plots.calibration_error(probabilities, right),
         "bins": [part._asdict() for part in plots.bins(probabilities, right)],
-        "thresholds": [point._asdict() for point in thresholds],
+        "thresholds": [  # nothing answered has no precision, and JSON no NaN
+            {**point._asdict(), "precision": point.precision if point.coverage else None}
+            for point in thresholds
+        ],
         "precision": {"wanted": PRECISION, **(precise._asdict() if precise else {})},
     }
 

@@ -1,4 +1,4 @@
-"""`rejoinder data`, `corpora` and `formats`: build examples, list corpora and file formats."""
+"""`rejoinder data`: build examples from corpora and chats."""
 
 from __future__ import annotations
 

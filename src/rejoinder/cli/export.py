@@ -1,4 +1,4 @@
-"""`rejoinder export`, `join` and `models`: convert, combine and list models."""
+"""`rejoinder export` and `join`: convert and combine models."""
 
 from __future__ import annotations
 

@@ -302,7 +302,7 @@ def _seconds(day: str) -> float:
     """Return the beginning of a day on this machine's clock, in seconds since 1970."""
     try:
         return datetime.datetime.fromisoformat(day).astimezone().timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # the latter two: out of a clock's range
         raise InputError(f"before={day[:40]!r}: give a day, such as 2026-01-31") from None
 
 

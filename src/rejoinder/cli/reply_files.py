@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,7 +35,7 @@ MOST_KEPT = 100_000  # replies that are kept from their counting to their encodi
 class ReplyFile:
     """Replies that are checked and counted before they are encoded.
 
-    A large file is read twice.
+    A large file is read twice; a pipe cannot be, so all of its replies are kept.
     """
 
     path: Path
@@ -63,13 +64,14 @@ class ReplyFile:
 
         total = 0
         reading = Reading()
+        most = MOST_KEPT if self.path.is_file() or self.path.is_dir() else sys.maxsize
         counted: list[Candidate] = []
         with track(f"Reading {self.path}", unit="replies") as advance:
             for total, candidate in enumerate(self.read(known, reading), 1):
                 advance(1)
-                if total <= MOST_KEPT:
+                if total <= most:
                     counted.append(candidate)
-        if total <= MOST_KEPT:
+        if total <= most:
             self._counted = counted
         for text in (*reading.notes, *_left_out(reading.dropped)):
             note(text)
@@ -80,12 +82,14 @@ class ReplyFile:
     def survey(self) -> dict[str, Any]:
         """Return what the file holds: how it was understood, numbers, and the first few replies."""
         from rejoinder.corpora.lines import Reading
+        from rejoinder.stores.writing import to_line
 
         reading = Reading()
         shown: list[Candidate] = []
         replies = 0
         questions = 0
         for candidate in self.read(reading=reading):
+            to_line(candidate, replies)  # which refuses what no index can hold
             replies += 1
             questions += len(candidate.examples)
             if len(shown) < SHOWN:

@@ -158,7 +158,7 @@ def emit(
         ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace(
             "-", ""
         ) != "utf8"
-        text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
+        text = json.dumps(result, ensure_ascii=ascii_only, allow_nan=False, default=_plain)
         text = escaped(text)
     else:
         text = printable(human(result))

@@ -1,4 +1,4 @@
-"""`rejoinder train` and `rejoinder list recipes`: run a recipe, list those that there are."""
+"""`rejoinder train`: run a recipe."""
 
 from __future__ import annotations
 

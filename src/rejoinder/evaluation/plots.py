@@ -70,6 +70,11 @@ def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[
     return figure, axes[:panels]
 
 
+def escape_math(name: str) -> str:
+    """Return a name to stand in a figure, where matplotlib reads `$...$` as a formula."""
+    return name.replace("$", r"\$")
+
+
 def save_figure(figure: Figure, path: Path, kind: str) -> None:
     """Write a figure; equal figures give equal bytes."""
     import matplotlib
@@ -224,5 +229,5 @@ def draw_calibration(probabilities: Probabilities, right: Right, title: str) -> 
         axis.tick_params(labelsize=8)
         axis.set_box_aspect(1)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(escape_math(title), fontsize=10)
     return figure

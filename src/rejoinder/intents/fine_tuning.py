@@ -70,14 +70,14 @@ def fine_tune(
 ) -> FineTuned:
     """Fine-tune a Rejoinder model and write it as a model folder.
 
-    It is a folder in full precision or an id on the Hub.
+    It is a model folder, a name such as bi-small, or an id on the Hub.
     """
     settings = settings or FineTuning()
     check_replaceable(output, folders.FOLDER, overwrite=overwrite)
     if is_library(model):
         raise InputError(
             f"{model} is an encoder of another library; fine-tuning takes a Rejoinder model: a"
-            " folder in full precision, a name such as bi-small, a part of a joined model such as"
+            " model folder, a name such as bi-small, a part of a joined model such as"
             " bi-base/first, or an id on the Hugging Face Hub (owner/name)"
         )
     folder = folders.find(model)

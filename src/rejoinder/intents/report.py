@@ -14,7 +14,7 @@ import numpy as np
 
 from rejoinder.arrays import IntArray
 from rejoinder.conversations import read_texts
-from rejoinder.documents import markdown_table
+from rejoinder.documents import escape_markdown, markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
 from rejoinder.evaluation.report import percent
@@ -81,7 +81,12 @@ class Report:
             parts.append(f"![confusions]({CONFUSIONS})\n")
         if evaluation.pairs:
             rows = [
-                (p.true, p.predicted, f"{p.count} of {p.of}", "<br>".join(p.examples))
+                (
+                    escape_markdown(p.true),
+                    escape_markdown(p.predicted),
+                    f"{p.count} of {p.of}",
+                    "<br>".join(map(escape_markdown, p.examples)),
+                )
                 for p in evaluation.pairs
             ]
             parts.append(
@@ -94,7 +99,7 @@ class Report:
         head = ("intent", "test texts", "precision, %", "recall, %", "F1, %")
         weak = [
             (
-                intent.label,
+                escape_markdown(intent.label),
                 intent.texts,
                 *((f"{100 * n:.0f}") for n in (intent.precision, intent.recall, intent.f1)),
             )
@@ -220,7 +225,10 @@ def _outside(result: OutOfScopeResult) -> str:
 def _suspects(suspects: Sequence[SuspectLabel]) -> str:
     if not suspects:
         return "None: every training text is nearest to its own intent.\n"
-    rows = [(row.text, row.label, row.suggested, f"{row.margin:.2f}") for row in suspects]
+    rows = [
+        (*map(escape_markdown, (row.text, row.label, row.suggested)), f"{row.margin:.2f}")
+        for row in suspects
+    ]
     text = (
         "Training texts to which classifiers trained without them assign another intent, most"
         " confident first."
@@ -264,7 +272,7 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     for i, j in np.argwhere(part):
         colour = "white" if shares[i, j] > 0.5 else "black"
         axes.text(j, i, str(part[i, j]), ha="center", va="center", fontsize=6, color=colour)
-    names = [labels[i] for i in chosen]
+    names = [plots.escape_math(labels[i]) for i in chosen]
     axes.set_xticks(range(len(chosen)), names, rotation=90, fontsize=7)
     axes.set_yticks(range(len(chosen)), names, fontsize=7)
     axes.set(xlabel="predicted", ylabel="true")

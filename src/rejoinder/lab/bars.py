@@ -36,11 +36,15 @@ def draw_bars(table: Table) -> Figure:
     }
     for axis, column in zip(axes, table.columns, strict=True):
         _draw_column(axis, table, column, colours)
-    figure.suptitle(f"{table.name}: R@1 in %, 95 % intervals", fontsize=11)
+    title = plots.escape_math(table.name)
+    figure.suptitle(f"{title}: R@1 in %, 95 % intervals", fontsize=11)
     if len(colours) > 1:
         from matplotlib.patches import Patch
 
-        patches = [Patch(color=colour, label=group or "other") for group, colour in colours.items()]
+        patches = [
+            Patch(color=colour, label=plots.escape_math(group or "other"))
+            for group, colour in colours.items()
+        ]
         look = {
             "loc": "outside lower center",
             "ncols": min(len(patches), 6),
@@ -77,8 +81,9 @@ def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, st
         )
         axis.text(high + 1, position, f"{value:.1f}", va="center", fontsize=7)
     highest = highest if table.results(column) else 100.0
-    axis.set_title(column, fontsize=9, loc="left")
-    axis.set_yticks(range(len(table.systems)), list(table.systems), fontsize=8)
+    axis.set_title(plots.escape_math(column), fontsize=9, loc="left")
+    systems = [plots.escape_math(system) for system in table.systems]
+    axis.set_yticks(range(len(systems)), systems, fontsize=8)
     axis.set_ylim(len(table.systems) - 0.4, -0.6)  # the first system on top
     # with room for the number beside the longest interval
     axis.set_xlim(0, max(1.15 * highest, highest + 3))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.arrays import FloatArray
-from rejoinder.evaluation.plots import COLOURS, MARKERS, PANEL, grid_shape, new_grid
+from rejoinder.evaluation.plots import COLOURS, MARKERS, PANEL, escape_math, grid_shape, new_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +48,9 @@ def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequ
             "s": 14,
             "alpha": 0.85,
         }
-        axis.scatter(points[:, 0], points[:, 1], linewidths=0, label=name.replace("_", " "), **look)
-    axis.set_title(panel.title, fontsize=10)
+        label = escape_math(name.replace("_", " "))
+        axis.scatter(points[:, 0], points[:, 1], linewidths=0, label=label, **look)
+    axis.set_title(escape_math(panel.title), fontsize=10)
     axis.set_xlabel(panel.caption, fontsize=9)
     axis.set(xticks=[], yticks=[], box_aspect=1)
     axis.margins(0.04)

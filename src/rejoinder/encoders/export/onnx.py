@@ -70,7 +70,7 @@ def export_onnx(
     with onnx_folder(model, output, overwrite=overwrite) as (_, manifest):
         fingerprint = manifest["model"]
     written = Path(output)
-    files = sorted(str(path.relative_to(written)) for path in written.rglob("*.onnx"))
+    files = sorted(path.relative_to(written).as_posix() for path in written.rglob("*.onnx"))
     facts = {"path": str(output), "files": files, "bytes": folder_bytes(written)}
     return facts | {"fingerprint": fingerprint}
 

@@ -23,7 +23,7 @@ from rejoinder.corpora.lines import COMPRESSIONS, open_lines, strip_compression
 from rejoinder.corpora.readers.bots.rasa import examples_of_intents
 from rejoinder.corpora.registry.recognition import inspect
 from rejoinder.errors import InputError
-from rejoinder.intents.data import OUT_OF_SCOPE, IntentData, TrainingTexts
+from rejoinder.intents.data import OUT_OF_SCOPE, IntentData, TrainingTexts, check_shots
 from rejoinder.intents.reading.json_objects import (
     PARTS,
     IntentReading,
@@ -54,13 +54,17 @@ def read_training(
     shots: int | None = None,
     seed: int = 0,
 ) -> TrainingTexts:
-    """Read training texts, or `shots` of each intent, and validation texts if there are any."""
+    """Read training texts, or `shots` of each intent, and validation texts if there are any.
+
+    An intent with fewer is an InputError.
+    """
     inside, oos_texts = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
     if len(inside.names) < 2:
         raise InputError(
             f"{train}: {counted(len(inside.names), 'intent')}; two at least are needed"
         )
     if shots is not None:
+        check_shots(inside, shots)
         inside = inside.rows(draw(inside.classes, shots, seed))
     if not has_part(train, "valid"):
         return TrainingTexts(inside, None, oos_texts)
