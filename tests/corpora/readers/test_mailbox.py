@@ -247,3 +247,25 @@ def test_a_subject_joins_mails_that_share_a_participant(read_mails, agent):
     mails = [(name, "help@shop.org", "Question", "", f"Where is it, asks {name[:3]}?") for name in customers[:2]]
     mails += [(agent, name, "Re: Question", "", f"Here, {name[:3]}.") for name in customers]
     assert read_mails(*mails) == [(f"Where is it, asks {name[:3]}?", f"Here, {name[:3]}.") for name in customers[:2]]
+
+
+TOUR = "We want to book:\n\nFrom Berlin to Rome, May 2024\n>From there by boat.\n\nHow much is it?"
+
+
+def test_lines_that_begin_with_from_are_text_of_an_eml_file(tmp_path):
+    with zipfile.ZipFile(tmp_path / "mails.zip", "w") as file:
+        file.writestr("0.eml", mail(0, "Anna <anna@a.org>", TOUR).replace("\nhow", "\n\nhow"))
+        file.writestr("1.eml", mail(1, "Bob <help@shop.org>", "It is 90 euros.\n\nFrom Rome you walk, in June 2024"))
+    (example,) = read_chats(tmp_path / "mails.zip", Reading(), ChatsSettings(agent="help@shop.org"))
+    assert "From Berlin to Rome, May 2024" in example.context[0]
+    assert example.context[0].endswith("How much is it?")
+    assert example.response == "It is 90 euros.\n\nFrom Rome you walk, in June 2024"
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\r\n"])
+def test_an_eml_file_with_a_first_line_of_an_mbox_is_read(tmp_path, start):
+    path = tmp_path / "a.eml"
+    mails = [mail(0, "Anna <anna@a.org>", "Where is it?"), mail(1, "help@shop.org", ">From here you see it.")]
+    path.write_text(start + "\n".join(f"From x@y Fri Mar  1 09:00:00 2024\n{each}" for each in mails))
+    (example,) = read_chats(path, Reading(), ChatsSettings(agent="help@shop.org", format="mailbox"))
+    assert (*example.context, example.response) == ("Where is it?", "From here you see it.")

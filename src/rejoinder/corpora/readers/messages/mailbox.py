@@ -107,16 +107,19 @@ def _ids(mail: EmailMessage, number: int) -> list[str]:
 
 
 def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage | None]:
-    """Yield the mails of a file: those that lines with "From " begin, or the only one.
+    """Yield the mails of a file: of an mbox those that lines with "From " begin, else the only one.
 
     None stands for a mail of too many parts.
     """
     lines: list[bytes] = []
     size = 0
     blank = True
+    is_mbox: bool | None = None  # None: no line is read
     with file.open(reading) as stream:
         for line in stream:
-            if blank and lines and _is_mail_start(line):
+            if is_mbox is None and line.strip():
+                is_mbox = line.startswith(b"From ")
+            if is_mbox and blank and lines and _is_mail_start(line):
                 yield _parsed(lines)
                 lines = []
                 size = 0
@@ -124,7 +127,7 @@ def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage | None]:
             size += len(line)
             if size > MAX_DOCUMENT_BYTES:
                 raise InputError(f"{file}: a mail of more than {MAX_DOCUMENT_BYTES >> 20} MiB")
-            lines.append(line[1:] if line.startswith(b">From ") else line)
+            lines.append(line[1:] if is_mbox and line.startswith(b">From ") else line)
     yield _parsed(lines)
 
 
