@@ -269,3 +269,49 @@ def test_an_eml_file_with_a_first_line_of_an_mbox_is_read(tmp_path, start):
     path.write_text(start + "\n".join(f"From x@y Fri Mar  1 09:00:00 2024\n{each}" for each in mails))
     (example,) = read_chats(path, Reading(), ChatsSettings(agent="help@shop.org", format="mailbox"))
     assert (*example.context, example.response) == ("Where is it?", "From here you see it.")
+
+
+def part(kind, text, *headers):
+    return "\n".join([f"Content-Type: {kind}; charset=utf-8", *headers, "", text, ""])
+
+
+def parts(kind, *inner):
+    """A part of several parts, with a boundary of their number."""
+    mark = f"b{len(inner)}{kind}"
+    marked = "\n".join(f"--{mark}\n{each}" for each in inner)
+    return f'Content-Type: multipart/{kind}; boundary="{mark}"\n\n{marked}\n--{mark}--\n'
+
+
+PLAIN = part("text/plain", "It is on its way.")
+HTML = part("text/html", "<p>It is on <b>its</b> way.</p>")
+IMAGE = part("image/png", "iVBORw0KGgo=", "Content-Disposition: inline; filename=a.png", "Content-Transfer-Encoding: base64")
+LOG = part("text/plain", "error 5", "Content-Disposition: attachment; filename=log.txt")
+SECOND = part("text/plain", "It comes tomorrow.")
+WAY = "It is on its way."
+PARTS = {
+    "plain beside HTML": (parts("alternative", PLAIN, HTML), WAY),
+    "blank plain beside HTML": (parts("alternative", part("text/plain", " \n\u200b\xa0"), HTML), WAY),
+    "blank plain in an alternative of a mail with an attachment": (
+        parts("mixed", parts("alternative", part("text/plain", ""), parts("related", HTML, IMAGE)), LOG), WAY,
+    ),
+    "two texts": (parts("mixed", PLAIN, SECOND), f"{WAY}\n\nIt comes tomorrow."),
+    "two texts with an image between them": (parts("mixed", PLAIN, IMAGE, SECOND), f"{WAY}\n\nIt comes tomorrow."),
+    "a text and HTML": (parts("mixed", SECOND, HTML), f"It comes tomorrow.\n\n{WAY}"),
+    "an attached text": (parts("mixed", PLAIN, LOG), WAY),
+    "an alternative and a text": (parts("mixed", parts("alternative", PLAIN, HTML), SECOND), f"{WAY}\n\nIt comes tomorrow."),
+    "signed": (parts("signed", PLAIN, part("application/pgp-signature", "x")), WAY),
+    "HTML alone": (HTML, WAY),
+    "an attached mail": (parts("mixed", PLAIN, "Content-Type: message/rfc822\n\nSubject: x\n\nWhere is it?\n"), WAY),
+    "an image alone": (IMAGE, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_texts_of_a_mail_s_parts_are_read(tmp_path, name):
+    body, wanted = PARTS[name]
+    headers = "From: help@shop.org\nSubject: Re: Parcel\nDate: Fri, 01 Mar 2024 10:00:00 +0000\nIn-Reply-To: <0@x>\n"
+    with zipfile.ZipFile(tmp_path / "mails.zip", "w") as file:
+        file.writestr("0.eml", mail(0, "Anna <anna@a.org>", "Where is it?"))
+        file.writestr("1.eml", f"{headers}MIME-Version: 1.0\n{body}")
+    examples = read_chats(tmp_path / "mails.zip", Reading(), ChatsSettings(agent="help@shop.org"))
+    assert [example.response for example in examples] == ([wanted] if wanted else [])

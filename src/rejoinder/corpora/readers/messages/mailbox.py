@@ -21,11 +21,11 @@ from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import AUTOMATIC, Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.messages.mail_bodies import body_of
 from rejoinder.corpora.readers.messages.threads import Mail, MailThreads
 from rejoinder.corpora.readers.repeats import REPEATED, Repeats
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
-from rejoinder.html_text import text_of_html
 from rejoinder.patterns import search_pattern
 from rejoinder.text.mails.cleaning import own_text
 
@@ -172,7 +172,7 @@ def _read_mail(mail: EmailMessage, number: int) -> Mail:
     time = parse_time(str(mail.get("Date", "")))
     own, *earlier = _ids(mail, number)
     return Mail(
-        message=ChatMessage(address.lower() or name or "unknown", own_text(_body(mail)), time),
+        message=ChatMessage(address.lower() or name or "unknown", own_text(body_of(mail)), time),
         name=name,
         key=own,
         root=earlier[0] if earlier else _own_id(mail),
@@ -180,20 +180,6 @@ def _read_mail(mail: EmailMessage, number: int) -> Mail:
         subject=str(mail.get("Subject", "")),
         people=_people(mail),
     )
-
-
-def _body(mail: EmailMessage) -> str:
-    """Return the text of a mail, of HTML without tags and with marks before quoted lines."""
-    body = mail.get_body(("plain", "html"))
-    if body is None:
-        return ""
-    try:
-        text = str(body.get_content())
-    except (LookupError, UnicodeError):  # an encoding that nobody knows
-        payload: Any = body.get_payload(decode=True)
-        text = payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
-    is_html = body.get_content_type() == "text/html"
-    return text_of_html(text, quote_mark="> ") if is_html else text
 
 
 def _people(mail: EmailMessage) -> list[str]:
