@@ -35,6 +35,14 @@ def is_html(text: str) -> bool:
     return "<" in text and _MARKUP.search(text) is not None
 
 
+def is_tag_name(name: str) -> bool:
+    """Return whether HTML has tags of this name: "<name>" is a placeholder."""
+    from lxml.html import defs
+
+    name = name.lower()
+    return name in defs.tags or name in ("main", "template")
+
+
 def parse_html(text: str) -> HtmlElement | None:
     """Return the tree of HTML; None if there is nothing in it."""
     from lxml import etree, html

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.corpora.forms import source
+from rejoinder.corpora.forms.csv_pairs import read_csv
 from rejoinder.corpora.forms.source import look
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.candidates import read_candidates
+from rejoinder.corpora.registry.chats import ChatsSettings, read_chats
+from rejoinder.errors import InputError
 from rejoinder.intents.reading.texts import read_intents
 
 WESTERN = {
@@ -132,3 +137,27 @@ def test_replies_and_intents_are_read_in_the_same_encoding(tmp_path):
     read = read_intents(intents)
     assert read.texts == ("Wann öffnet ihr?", "Für 4,90 €?")
     assert read.labels == (("Öffnung",), ("Preis",))
+
+
+# One byte within the sample that is not UTF-8 makes a file without a mark one of another encoding.
+@pytest.mark.parametrize(
+    ("mark", "sample_bytes"), [(b"\xef\xbb\xbf", source.SAMPLE_BYTES), (b"\xef\xbb\xbf", 40), (b"", 40)]
+)
+def test_a_line_that_is_not_utf_8_is_a_bad_one_whatever_mark_the_file_begins_with(
+    tmp_path, monkeypatch, mark, sample_bytes
+):
+    monkeypatch.setattr(source, "SAMPLE_BYTES", sample_bytes)
+    pairs = tmp_path / "a.csv"
+    chats = tmp_path / "chats.csv"
+    pairs.write_bytes(mark + b"question,answer\nWhere is it?,Here it is.\nWho?,caf\xe9\nWhen?,Now.\n")
+    rows = b"1,Ann,customer,Where is it?\n1,Bob,agent,Here.\n1,Ann,customer,caf\xe9\n1,Bob,agent,On its way.\n"
+    chats.write_bytes(mark + b"conversation,author,role,text\n" + rows)
+    for path, read, line in (
+        (pairs, read_csv, 3),
+        (chats, lambda path, reading: read_chats(path, reading, ChatsSettings()), 4),
+    ):
+        with pytest.raises(InputError, match=rf"csv:{line}: not UTF-8 \(byte 0xe9 at position \d+\)"):
+            list(read(path, Reading()))
+        reading = Reading(skip_bad=True)
+        assert list(read(path, reading))
+        assert reading.bad_lines == 1

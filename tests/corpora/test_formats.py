@@ -277,6 +277,27 @@ def test_a_bad_row_stops_with_its_place_or_is_skipped(read_rows, line, reason):
     assert (reading.lines, reading.bad_lines) == (3, 1)
 
 
+ROWS_OF_BAD_CELLS = [  # a bad row, and its lines
+    (['"how "are" you', 'fine?",so'], 2),
+    (['a,"how "are" you', "", "or fine?", 'and ""so"" on"'], 4),
+    (['"how "are" you', 'fine?","so', 'and on"'], 3),
+    (['a,"5" pipe"'], 1),
+    (['a,"5" pipe"', ""], 1),
+]
+
+
+@pytest.mark.parametrize(("bad", "count"), ROWS_OF_BAD_CELLS, ids=str)
+@pytest.mark.parametrize("after", ["Why?,Because.", 'Why?,"Because."', '"Why?","Be\ncause."', 'Why?,"5"" long"'])
+def test_the_lines_of_a_bad_cell_are_skipped_with_it(read_rows, bad, count, after):
+    reading = Reading(skip_bad=True)
+    rows = [f"{after}\n", *([] if count > 1 else ["When?,Now.\n"] * 2)]
+    text = "Where?,There.\n" + "".join(f"{line}\n" for line in bad) + "".join(rows)
+    found = [question for (question,), _ in pairs(read_rows(text, reading))]
+    assert found == ["Where?", "Why?", *["When?"] * (len(rows) - 1)]
+    assert (reading.bad_lines, reading.lines) == (count, count + len(found))
+    assert reading.faults[0].startswith(f"{reading.faults[0].partition(':')[0]}:2: not CSV")
+
+
 def test_a_bad_row_of_a_table_with_semicolons_is_not_explained_by_commas(read_rows):
     fault = r"faq\.csv:2: 3 columns instead of 2 \(context, response\); put texts that contain the delimiter in double quotes"
     with pytest.raises(InputError, match=fault):

@@ -191,6 +191,35 @@ def test_a_pipe_of_the_shell_can_be_read(gone):
     os.close(reader)
 
 
+@pytest.mark.parametrize("version", ["3.11", "3.12"])
+def test_a_file_is_read_where_only_pipes_can_be_set_to_wait(tmp_path, monkeypatch, version):
+    """As on Windows: without the flag, and before Python 3.12 without the function."""
+
+    def refuse(*_):
+        raise OSError(errno.EINVAL, "The parameter is incorrect")
+
+    monkeypatch.delattr(os, "O_NONBLOCK")
+    if version == "3.11":
+        monkeypatch.delattr(os, "set_blocking")
+    else:
+        monkeypatch.setattr(os, "set_blocking", refuse)
+    assert texts(write(tmp_path, b"one\ntwo\n")) == ["one", "two"]
+
+
+def test_a_file_that_cannot_be_set_to_wait_is_closed(tmp_path, monkeypatch):
+    handles = []
+
+    def refuse(handle, _):
+        handles.append(handle)
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "set_blocking", refuse)
+    with pytest.raises(OSError, match="Invalid argument"):
+        texts(write(tmp_path, b"one\n"))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(handles[0])
+
+
 def test_what_has_no_end_is_refused(tmp_path):
     os.mkfifo(tmp_path / "fifo.jsonl")
     (tmp_path / "zeros.zst").symlink_to("/dev/zero")

@@ -316,9 +316,16 @@ class _Counted(io.FileIO):
 
 
 def _open_without_waiting(name: str, flags: int) -> int:
-    """Open a pipe whose writer may be gone already."""
-    handle = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-    os.set_blocking(handle, True)
+    """Open a pipe whose writer may be gone already; Windows has no such pipes, nor the flag."""
+    no_wait = getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(name, flags | no_wait)
+    if not no_wait:
+        return handle
+    try:
+        os.set_blocking(handle, True)
+    except OSError:
+        os.close(handle)
+        raise
     return handle
 
 

@@ -247,3 +247,71 @@ def test_a_subject_joins_mails_that_share_a_participant(read_mails, agent):
     mails = [(name, "help@shop.org", "Question", "", f"Where is it, asks {name[:3]}?") for name in customers[:2]]
     mails += [(agent, name, "Re: Question", "", f"Here, {name[:3]}.") for name in customers]
     assert read_mails(*mails) == [(f"Where is it, asks {name[:3]}?", f"Here, {name[:3]}.") for name in customers[:2]]
+
+
+TOUR = "We want to book:\n\nFrom Berlin to Rome, May 2024\n>From there by boat.\n\nHow much is it?"
+
+
+def test_lines_that_begin_with_from_are_text_of_an_eml_file(tmp_path):
+    with zipfile.ZipFile(tmp_path / "mails.zip", "w") as file:
+        file.writestr("0.eml", mail(0, "Anna <anna@a.org>", TOUR).replace("\nhow", "\n\nhow"))
+        file.writestr("1.eml", mail(1, "Bob <help@shop.org>", "It is 90 euros.\n\nFrom Rome you walk, in June 2024"))
+    (example,) = read_chats(tmp_path / "mails.zip", Reading(), ChatsSettings(agent="help@shop.org"))
+    assert "From Berlin to Rome, May 2024" in example.context[0]
+    assert example.context[0].endswith("How much is it?")
+    assert example.response == "It is 90 euros.\n\nFrom Rome you walk, in June 2024"
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\r\n"])
+def test_an_eml_file_with_a_first_line_of_an_mbox_is_read(tmp_path, start):
+    path = tmp_path / "a.eml"
+    mails = [mail(0, "Anna <anna@a.org>", "Where is it?"), mail(1, "help@shop.org", ">From here you see it.")]
+    path.write_text(start + "\n".join(f"From x@y Fri Mar  1 09:00:00 2024\n{each}" for each in mails))
+    (example,) = read_chats(path, Reading(), ChatsSettings(agent="help@shop.org", format="mailbox"))
+    assert (*example.context, example.response) == ("Where is it?", "From here you see it.")
+
+
+def part(kind, text, *headers):
+    return "\n".join([f"Content-Type: {kind}; charset=utf-8", *headers, "", text, ""])
+
+
+def parts(kind, *inner):
+    """A part of several parts, with a boundary of their number."""
+    mark = f"b{len(inner)}{kind}"
+    marked = "\n".join(f"--{mark}\n{each}" for each in inner)
+    return f'Content-Type: multipart/{kind}; boundary="{mark}"\n\n{marked}\n--{mark}--\n'
+
+
+PLAIN = part("text/plain", "It is on its way.")
+HTML = part("text/html", "<p>It is on <b>its</b> way.</p>")
+IMAGE = part("image/png", "iVBORw0KGgo=", "Content-Disposition: inline; filename=a.png", "Content-Transfer-Encoding: base64")
+LOG = part("text/plain", "error 5", "Content-Disposition: attachment; filename=log.txt")
+SECOND = part("text/plain", "It comes tomorrow.")
+WAY = "It is on its way."
+PARTS = {
+    "plain beside HTML": (parts("alternative", PLAIN, HTML), WAY),
+    "blank plain beside HTML": (parts("alternative", part("text/plain", " \n\u200b\xa0"), HTML), WAY),
+    "blank plain in an alternative of a mail with an attachment": (
+        parts("mixed", parts("alternative", part("text/plain", ""), parts("related", HTML, IMAGE)), LOG), WAY,
+    ),
+    "two texts": (parts("mixed", PLAIN, SECOND), f"{WAY}\n\nIt comes tomorrow."),
+    "two texts with an image between them": (parts("mixed", PLAIN, IMAGE, SECOND), f"{WAY}\n\nIt comes tomorrow."),
+    "a text and HTML": (parts("mixed", SECOND, HTML), f"It comes tomorrow.\n\n{WAY}"),
+    "an attached text": (parts("mixed", PLAIN, LOG), WAY),
+    "an alternative and a text": (parts("mixed", parts("alternative", PLAIN, HTML), SECOND), f"{WAY}\n\nIt comes tomorrow."),
+    "signed": (parts("signed", PLAIN, part("application/pgp-signature", "x")), WAY),
+    "HTML alone": (HTML, WAY),
+    "an attached mail": (parts("mixed", PLAIN, "Content-Type: message/rfc822\n\nSubject: x\n\nWhere is it?\n"), WAY),
+    "an image alone": (IMAGE, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_texts_of_a_mail_s_parts_are_read(tmp_path, name):
+    body, wanted = PARTS[name]
+    headers = "From: help@shop.org\nSubject: Re: Parcel\nDate: Fri, 01 Mar 2024 10:00:00 +0000\nIn-Reply-To: <0@x>\n"
+    with zipfile.ZipFile(tmp_path / "mails.zip", "w") as file:
+        file.writestr("0.eml", mail(0, "Anna <anna@a.org>", "Where is it?"))
+        file.writestr("1.eml", f"{headers}MIME-Version: 1.0\n{body}")
+    examples = read_chats(tmp_path / "mails.zip", Reading(), ChatsSettings(agent="help@shop.org"))
+    assert [example.response for example in examples] == ([wanted] if wanted else [])

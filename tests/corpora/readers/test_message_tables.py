@@ -218,6 +218,15 @@ def test_all_lines_behind_an_unclosed_quote_are_bad_ones(read, bad):
         read(rows, header, reading=Reading(skip_bad=True, max_bad=1))
 
 
+def test_the_lines_of_a_bad_cell_are_bad_ones(read):
+    header = "ticket,author,role,text"
+    bad = ['2,Ann,customer,"How "are" you', '2,Bob,agent,fine?"']
+    rows = [f"1,{QUESTION}", f"1,{ANSWER}", *bad, f"3,{THANKS}", f"3,{WELCOME}"]
+    reading = Reading(skip_bad=True)
+    assert read(rows, header, reading=reading) == [("Where is it?", "On its way."), ("Thanks", "Welcome")]
+    assert reading.bad_lines == 2
+
+
 @pytest.mark.parametrize(("bad", "fault"), [
     ("{broken", r"a\.jsonl:3: not JSON .*; one object a line is read"), ("5", r"a\.jsonl:3: a JSON int; an object"),
 ])  # fmt: skip

@@ -17,6 +17,10 @@ from tests.corpora.readers.workbook import workbook
     ("a.txt", '{"a": 1}\n', "a.txt:1: no field text, response, .*; there is a: name it"),
     ("a.txt", "# Hours\nFrom 9 to 5.\n# Parcels\nSoon.\n", "looks like Markdown, .*--set format=text reads one"),
     ("a.txt", "Look:\n<p>Hello</p>\n", "a.txt:2: this looks like HTML, JSON, YAML, a table or a chat"),
+    ("a.txt", "<name>, thanks\nHello <b>\n", "a.txt:2: this looks like HTML"),
+    ("a.txt", "Hello\n<customer id='5'>\n", "a.txt:2: this looks like HTML"),
+    ("a.txt", "Hello\nBye </reply>\n", "a.txt:2: this looks like HTML"),
+    ("a.txt", "Hello\n<td\n", "a.txt:2: this looks like HTML"),
     ("a.txt", "Hello\n[01.03.24, 09:00:00] Bea: Hi\n", "a.txt:2: this looks like .* a chat in a file"),
     ("a.txt", "Hello\na\tb\n", "a.txt:2: this looks like .* a table"),
     ("a.md", "Some words\nand no heading\n", "no FAQ in it"),
@@ -111,3 +115,10 @@ def test_a_pipe_is_read_in_the_form_that_is_named():
     read = list(read_candidates(f"/dev/fd/{reader}", choice=parse_choice("text")))
     assert [candidate.text for candidate in read] == ["Hello!", "Bye."]
     os.close(reader)
+
+
+def test_a_placeholder_in_angle_brackets_is_no_tag(tmp_path):
+    replies = ["Best regards, <agent>", "<name>, thanks for your message.", "Your agent is <agent name>", "<Customer Name>"]
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(replies))
+    assert [reply.text for reply in read_candidates(path)] == replies

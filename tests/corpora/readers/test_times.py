@@ -48,6 +48,31 @@ def test_days_without_a_clock_hyphens_and_short_zones(text, wanted):
     assert _written(text) == wanted
 
 
+@pytest.mark.parametrize("text", [
+    "2024-01-05 20:00 AEST", "2024-01-05 21:00 AEDT", "2024-01-05 19:30 ACST", "2024-01-05 18:00 AWST",
+    "2024-01-05 11:00 BST", "2024-01-05 12:00 MESZ", "2024-01-05 13:00 MSK", "5 Jan 2024 23:00 NZDT",
+    "2024-01-05 19:00 JST", "2024-01-05 12:00 SAST", "2024-01-05 05:00EST", "5/1/2024 5:00 AM EST",
+    "2024-01-05T12:00:00+02:00[Europe/Kyiv]", "2024-01-05T10:00:00.5Z[UTC]",
+])  # fmt: skip
+def test_zones_of_the_world(text):
+    assert _written(text) == JANUARY
+
+
+@pytest.mark.parametrize("text", [f"{JANUARY} XEST", f"{JANUARY} WAST", f"{JANUARY}:00[Europe/Berlin]"])
+def test_a_zone_that_is_not_known_is_not_taken_for_its_end(text):
+    assert parse_time(text) is None
+
+
+@pytest.mark.parametrize(("text", "order", "wanted"), [
+    ("2021/05/03", "day", "2021-05-03 00:00"), ("2021.5.3", "month", "2021-05-03 00:00"),
+    ("03.05.21", "day", "2021-05-03 00:00"), ("03.05.21", "month", "2021-03-05 00:00"), ("3/5/21", "day", None),
+])  # fmt: skip
+def test_days_of_short_years_and_with_the_year_first(text, order, wanted):
+    seconds = parse_time(text, order)
+    shown = seconds and f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M}"
+    assert shown == wanted
+
+
 @pytest.mark.parametrize("number", [1704448800, 1704448800000, 1704448800000000, 1704448800000000000])
 def test_numbers_count_from_seconds_to_nanoseconds(number):
     assert _written(number) == _written(str(number)) == JANUARY

@@ -203,3 +203,29 @@ def test_an_attachment_s_caption_is_read_and_the_mark_of_an_edit_is_not(tmp_path
     path.write_text(f"01.03.26, 09:01 - Ann: Where?\n01.03.26, 09:02 - Shop: {written}\n", encoding="utf-8")
     [example] = read_chats(path, Reading(), ChatsSettings(agent="Shop"))
     assert (*example.context, example.response) == ("Where?", "Here it is.")
+
+
+def shop_answers(tmp_path, written, reading=None):
+    """The examples of a chat in which a shop answers "Where?"."""
+    lines = f"01.03.26, 09:01 - Ann: Where?\n01.03.26, 09:02 - Shop: {written}\n"
+    return chat_of(tmp_path, lines, "a.txt", reading, agent="Shop")
+
+
+@pytest.mark.parametrize("written", [
+    "See www.shop.com (opening hours)", "Our page is www.shop.com (FAQ page)\nClick on returns.",
+    "www.shop.com (opening hours)", "shop.de (see below)", "shop.org/index.pdf (the price list)",
+    "It costs approx. 3.50 (with delivery)", "Please read terms.pdf (first page)",
+])  # fmt: skip
+def test_an_address_before_brackets_is_no_attachment(tmp_path, written):
+    assert shop_answers(tmp_path, written) == [("Where?", written)]
+
+
+@pytest.mark.parametrize("name", [
+    "PTT-20240101-WA0001.opus (Datei angehängt)", "\u200eIMG-20240101-WA0001.JPG (file attached)", "a_b.7z (plik w)",
+    "Ann Smith.vcf (file attached)", "Price list 2024.docx (archivo adjunto)", "Offre.pdf (fichier joint)",
+])  # fmt: skip
+def test_a_file_s_name_before_brackets_is_an_attachment(tmp_path, name):
+    reading = Reading()
+    assert shop_answers(tmp_path, name, reading) == []
+    assert reading.dropped == {"attachments, calls and lines of WhatsApp": 1}
+    assert shop_answers(tmp_path, f"{name}\nHere it is.") == [("Where?", "Here it is.")]

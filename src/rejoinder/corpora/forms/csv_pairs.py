@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from rejoinder.corpora.forms.choice import DELIMITERS
 from rejoinder.corpora.forms.columns import MESSAGE, QUESTIONS, REPLY, fold, is_known, is_name
 from rejoinder.corpora.forms.delimited import (
     REPEATED_HEADERS,
-    csv_fault,
     find_delimiter,
     named_delimiter,
     split_returns,
@@ -25,7 +23,7 @@ from rejoinder.corpora.forms.formats import (
     record_examples,
 )
 from rejoinder.corpora.forms.source import Source, look
-from rejoinder.corpora.limits import MAX_LINE_BYTES
+from rejoinder.corpora.forms.strict_csv import strict_rows
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.records import BadRecordError, parse_records
 from rejoinder.corpora.schema import Example
@@ -149,9 +147,6 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
 
     Delimiter and encoding are found by its beginning; a pipe has commas and is in UTF-8.
     """
-    # This limit is one setting for all readers of the library, and lower than a message may be.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
-    last = 0
     delimiter = ","
     encoding = "utf-8"
     if path.is_file():
@@ -167,28 +162,11 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
     if first and (named := named_delimiter(first[0][1])):
         delimiter = named
         first = []
-        last = 1
-
-    def lines() -> Iterator[str]:
-        nonlocal last
-        for number, line in itertools.chain(first, numbered):
-            last = number
-            # The csv module tells a line end within quotes from the end of a row by this.
-            yield f"{line}\n"
-
-    table = csv.reader(lines(), delimiter=delimiter, strict=True)
-    while True:
-        start = last + 1
-        try:
-            row = next(table)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            reading.lines += 1
-            reading.bad_line(path, start, csv_fault(error))
-            continue
-        if any(cell.strip() for cell in row):
-            yield start, row
+    for row in strict_rows(itertools.chain(first, numbered), delimiter):
+        if row.fault:
+            reading.bad_row(f"{path}:{row.number}", row.fault, lines=row.lines)
+        elif any(map(str.strip, row.cells)):
+            yield row.number, row.cells
 
 
 CSV = Corpus(

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from rejoinder.corpora.forms.choice import DELIMITERS, Choice
 from rejoinder.corpora.forms.columns import fold, is_known
 from rejoinder.corpora.forms.source import Sample
+from rejoinder.corpora.forms.strict_csv import strict_rows
 from rejoinder.corpora.forms.table import Table, by_name, check_names
 from rejoinder.corpora.limits import MAX_LINE_BYTES
 from rejoinder.corpora.lines import Reading
@@ -24,7 +25,6 @@ from rejoinder.patterns import match_pattern
 REPEATED_HEADERS = "repeated headers"
 _JUDGED_ROWS = 200
 _TITLE_ROWS = 5  # that may stand above a header, each with one cell
-_STRAY_RETURN = "new-line character seen in unquoted field"  # in an error of the csv module
 _SEPARATOR = match_pattern(r'"?sep=(.)"?[,;\t|]{0,99}\s{0,9}', re.IGNORECASE)
 
 
@@ -116,35 +116,17 @@ def _text_rows(
     """Yield the rows that are not blank, each with its first line; all lines of a bad one count."""
     reading = reading or Reading()
     source = sample.source
-    number = 0
-    first = 0  # line of the row; 0: none of its lines is read
-
-    def lines() -> Iterator[str]:
-        nonlocal number, first
-        for number, line in split_returns(source.lines(encoding, reading)):
-            if number > 1 or not named_delimiter(line):
-                first = first or number
-                yield f"{line}\n"  # tells a line break in quotes from the end of a row
-
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
-    bare = delimiter == "\t" and not _is_quoted(sample.lines)
-    table = csv.reader(
-        lines(),
-        delimiter=delimiter,
-        strict=True,
-        quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL,
+    numbered = (
+        (number, line)
+        for number, line in split_returns(source.lines(encoding, reading))
+        if number > 1 or not named_delimiter(line)
     )
-    while True:
-        first = 0
-        try:
-            row = next(table, None)
-        except csv.Error as error:
-            reading.bad_row(f"{source}:{first}", csv_fault(error), lines=number - first + 1)
-            continue
-        if row is None:
-            return
-        if any(map(str.strip, row)):
-            yield f"{source}:{first}", row
+    bare = delimiter == "\t" and not _is_quoted(sample.lines)
+    for row in strict_rows(numbered, delimiter, quoted=not bare):
+        if row.fault:
+            reading.bad_row(f"{source}:{row.number}", row.fault, lines=row.lines)
+        elif any(map(str.strip, row.cells)):
+            yield f"{source}:{row.number}", row.cells
 
 
 def split_returns(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -164,16 +146,6 @@ def split_returns(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]
         for part in line.split("\r"):
             count += 1
             yield count, part
-
-
-def csv_fault(error: csv.Error) -> str:
-    """Return what is wrong with a row that is not CSV, and what to do."""
-    if _STRAY_RETURN in str(error):
-        return (
-            "not CSV (a carriage return outside quotes); put texts with line breaks in double "
-            "quotes, or save the table as CSV UTF-8"
-        )
-    return f"not CSV ({error}); write a double quote within quotes twice"
 
 
 def _is_quoted(lines: Sequence[str]) -> bool:

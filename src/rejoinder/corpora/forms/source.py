@@ -54,8 +54,9 @@ _YAML_LINE = match_pattern(r"\s*+(?:#.*|---.*|- .*|-|[\"']?[\w/ .?-]++[\"']?:(?:
 _HEADING = search_pattern(
     r"^#{1,6} ++\S|^[^\s#>|-].*\n(?:={3,}+|-{3,}+)\s*+$|^\|? *+:?-{3}", re.MULTILINE
 )
+_UTF8_WITH_MARK = "utf-8-sig"
 _BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF8: _UTF8_WITH_MARK,
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
@@ -124,7 +125,7 @@ class Source:
         self, encoding: str = "utf-8", reading: Reading | None = None
     ) -> Iterator[tuple[int, str]]:
         """Yield number, from 1, and text of each line, as `open_lines` does."""
-        if not self.member and encoding == "utf-8":
+        if not self.member and encoding in ("utf-8", _UTF8_WITH_MARK):
             yield from open_lines(self.path, reading)
             return
         with self.open(reading) as stream:
@@ -180,7 +181,7 @@ def look(path: str | Path, member: str = "", encoding: str = "") -> Sample:
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")) and not member:
         return _look_into_zip(source)
     encoding = encoding or find_encoding(data, str(source))
-    text = decode(data, encoding, str(source), partial=len(data) == SAMPLE_BYTES)
+    text = _decode_sample(data, encoding, str(source))
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     kind = _kind_of(text, source.name.suffix.lower())
     sample = Sample(source, kind, text, encoding)
@@ -288,10 +289,16 @@ def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> s
     except UnicodeError as error:
         start = getattr(error, "start", 0)
         number = data[:start].count(b"\n") + 1
-        raise InputError(
-            f"{name}:{number}: not {encoding.upper()}; convert the file to UTF-8"
-        ) from None
+        shown = encoding.upper().removesuffix("-SIG")
+        raise InputError(f"{name}:{number}: not {shown}; convert the file to UTF-8") from None
     return text.removeprefix("\ufeff")
+
+
+def _decode_sample(data: bytes, encoding: str, name: str) -> str:
+    """Return the text of a file's beginning; of UTF-8 with a mark the lines are checked later."""
+    if encoding == _UTF8_WITH_MARK:
+        return codecs.getincrementaldecoder(encoding)("replace").decode(data)
+    return decode(data, encoding, name, partial=len(data) == SAMPLE_BYTES)
 
 
 def _kind_of(text: str, suffix: str) -> Kind:

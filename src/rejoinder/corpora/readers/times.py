@@ -32,7 +32,11 @@ _DATE = match_pattern(
     rf"(?:\s?({HALF}))?"
 )
 
-_DAY = match_pattern(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})")  # a date without a clock
+# A date without a clock; with dots its year may have two digits.
+_DAY = match_pattern(
+    r"(?=\d{4}|\S{4,6}\d{4}$|\d{1,2}\.\d{1,2}\.\d{2}$)"
+    r"(\d{4}|\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{1,2})"
+)
 _NAMED_DAY = match_pattern(
     r"(?:[^\W\d]{3,9},? )?(?:[^\W\d]{3,9}\.? \d{1,2},? \d{4}|\d{1,2}\.?[ -][^\W\d]{3,9}[ -]\d{4})"
 )
@@ -41,16 +45,22 @@ CLOCK = match_pattern(rf"\d{{1,2}}[:.]\d{{2}}(?:[:.]\d{{2}})?(?:\s?{HALF})?")
 
 # Hours from UTC; a name that several zones share, such as CST, means what RFC 2822 says.
 _ZONES = {
-    "z": 0, "ut": 0, "utc": 0, "gmt": 0, "cet": 1, "cest": 2, "est": -5, "edt": -4, "cst": -6,
-    "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7,
+    "z": 0, "ut": 0, "utc": 0, "gmt": 0, "wet": 0, "west": 1, "bst": 1, "cet": 1, "mez": 1,
+    "cest": 2, "mest": 2, "mesz": 2, "eet": 2, "eest": 3, "sast": 2, "msk": 3, "sgt": 8, "hkt": 8,
+    "jst": 9, "kst": 9, "awst": 8, "acst": 9.5, "acdt": 10.5, "aest": 10, "aedt": 11, "nzst": 12,
+    "nzdt": 13,
+    "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7,
+    "akst": -9, "akdt": -8, "hst": -10,
 }  # fmt: skip
 
-# Behind a clock: UTC, -0500, +00, GMT-0500 (EST), +0000 UTC.
+# Behind a clock: UTC, -0500, +00, GMT-0500 (EST), +0000 UTC; no end of a word.
 _ZONE = search_pattern(
-    rf"(?<=[\w.])\s?(?:({'|'.join(_ZONES)})|(?:UTC|GMT)?([+-])(0\d|1[0-4]|(?<=GMT.|UTC.)\d)(?::?(\d\d))?"
+    rf"(?<=[\w.])\s?(?:(?<![^\W\d_])({'|'.join(_ZONES)})|"
+    r"(?:UTC|GMT)?([+-])(0\d|1[0-4]|(?<=GMT.|UTC.)\d)(?::?(\d\d))?"
     rf"(?: (?:{'|'.join(_ZONES)}))?)(?: \([^()]{{0,60}}\))?$",
     re.IGNORECASE,
 )
+_ZONE_ID = search_pattern(r"(Z|[+-]\d\d:\d\d)\[[\w/+-]{1,50}\]$")  # +02:00[Europe/Berlin]
 
 _HALF_AT_END = search_pattern(rf"(?<=\d)\s?({HALF})$")
 
@@ -62,7 +72,7 @@ def parse_time(value: Any, order: Order = "day") -> float | None:
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return next((value / unit for unit in _UNITS if abs(value) <= _MAX_SECONDS * unit), None)
-    text = str(value or "")[:_MAX_TIME].strip()
+    text = _ZONE_ID.sub(r"\1", str(value or "")[:_MAX_TIME].strip())
     if _NUMBER.fullmatch(text):
         return parse_time(float(text))
     try:
@@ -74,7 +84,7 @@ def parse_time(value: Any, order: Order = "day") -> float | None:
     return None if seconds is None else seconds - offset
 
 
-def _without_zone(text: str) -> tuple[str, int]:
+def _without_zone(text: str) -> tuple[str, float]:
     """Return a time without the zone behind its clock, and the seconds of the zone from UTC."""
     clock = text.find(":")
     match = _ZONE.search(text, clock) if clock > 0 else None

@@ -13,14 +13,17 @@ from rejoinder.corpora.readers.chat_apps.whatsapp import whatsapp_line
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
+from rejoinder.html_text import is_tag_name
 from rejoinder.patterns import search_pattern
 
-# Tags at the beginning or end of a line, JSON, YAML, headers of mails, cells with tabs: none of
-# them is a line that somebody says.
+# JSON, YAML, headers of mails, cells with tabs: none of them is a line that somebody says.
 _STRUCTURE = search_pattern(
-    r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
+    r""""\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
     r"""|"\s*[}\]]|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
 )
+_EDGE_TAG = search_pattern(
+    r"^</?([a-zA-Z][\w-]*)(?:\s[^<>]*)?|</?([a-zA-Z][\w-]*)(?:\s[^<>]*)?>$"
+)  # at the beginning or end of a line
 _DATA = search_pattern(r"""^\s*-\s+[a-z_]+:\s|"\s*:\s*["\[{\d]|"\s*[}\]]""")
 _MOST_ASKING = 1 / 3  # of the lines: of more it is noted that they may be an FAQ
 
@@ -35,7 +38,7 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     encoding = choice.encoding or (sample.encoding if unsure else "utf-8")
     for number, line in sample.source.lines(encoding, reading):
         text = line.strip()
-        if not choice.form and (_STRUCTURE.search(text) or whatsapp_line(text) is not None):
+        if not choice.form and _is_structured(text):
             is_data = _DATA.search(text) is not None
             advice = (
                 "give the file the ending of its form, .json or .yml"
@@ -61,6 +64,16 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
             f"{sample.source}: {signs.questions:,} of {signs.lines:,} replies, one a line, are "
             f"questions; {advice}"
         )
+
+
+def _is_structured(text: str) -> bool:
+    """Return whether a line is of HTML, JSON, YAML, a table or a chat: "Dear <name>" is not."""
+    if _STRUCTURE.search(text) or whatsapp_line(text) is not None:
+        return True
+    tags = _EDGE_TAG.finditer(text) if "<" in text else ()
+    return any(
+        tag[0].startswith("</") or "=" in tag[0] or is_tag_name(tag[1] or tag[2]) for tag in tags
+    )
 
 
 @dataclass

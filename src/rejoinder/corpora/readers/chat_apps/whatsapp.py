@@ -36,8 +36,18 @@ _LINE = match_pattern(
 )
 _AUTHOR = match_pattern(rf"[{_MARKS}]*+(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*+:(?:\s(.*))?", re.DOTALL)
 _UNKNOWN_HALF = match_pattern(r"(\S{1,15}(?: \S{1,15})?) [-\u2013] ")
+_FILE_SUFFIX = (
+    r"\.(?:jpe?g|png|gif|webp|heic|bmp|mp4|mov|avi|mkv|3gp|opus|og[ag]|mp3|m4a|aac|amr|wav|pdf|docx?|"
+    r"xlsx?|pptx?|od[tsp]|rtf|txt|csv|zip|rar|7z|vcf|ics|apk)"
+)
+# Names with blanks stand before known words only: "Please read terms.pdf (first page)".
+_SAYS_ATTACHED = (
+    r"file attached|Datei angehängt|archivo adjunto|fichier joint|file allegato|arquivo anexado|"
+    r"ficheiro anexado|bestand bijgevoegd|dosya ekli|файл добавлен"
+)
 _ATTACHED = match_pattern(
-    rf"[{_MARKS}]*(?:<[^<>]{{3,60}}>|\S.{{0,120}}\.\w{{2,4}} \([^()]{{3,40}}\)|null)"
+    rf"[{_MARKS}]*(?:<[^<>]{{3,60}}>|(?i:(?!www\.)[^\s/]{{1,120}}{_FILE_SUFFIX} \([^()]{{3,40}}\)|"
+    rf"\S.{{0,120}}{_FILE_SUFFIX} \((?:{_SAYS_ATTACHED})\))|null)"
 )
 _EDITED = search_pattern(
     r"(?<!\s)\s*+(?:\u200e<[^<>]{3,60}+>|<(?:This message was edited|"

@@ -21,11 +21,11 @@ from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat import AUTOMATIC, Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.messages.mail_bodies import body_of
 from rejoinder.corpora.readers.messages.threads import Mail, MailThreads
 from rejoinder.corpora.readers.repeats import REPEATED, Repeats
 from rejoinder.corpora.readers.times import parse_time
 from rejoinder.errors import InputError
-from rejoinder.html_text import text_of_html
 from rejoinder.patterns import search_pattern
 from rejoinder.text.mails.cleaning import own_text
 
@@ -107,16 +107,19 @@ def _ids(mail: EmailMessage, number: int) -> list[str]:
 
 
 def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage | None]:
-    """Yield the mails of a file: those that lines with "From " begin, or the only one.
+    """Yield the mails of a file: of an mbox those that lines with "From " begin, else the only one.
 
     None stands for a mail of too many parts.
     """
     lines: list[bytes] = []
     size = 0
     blank = True
+    is_mbox: bool | None = None  # None: no line is read
     with file.open(reading) as stream:
         for line in stream:
-            if blank and lines and _is_mail_start(line):
+            if is_mbox is None and line.strip():
+                is_mbox = line.startswith(b"From ")
+            if is_mbox and blank and lines and _is_mail_start(line):
                 yield _parsed(lines)
                 lines = []
                 size = 0
@@ -124,7 +127,7 @@ def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage | None]:
             size += len(line)
             if size > MAX_DOCUMENT_BYTES:
                 raise InputError(f"{file}: a mail of more than {MAX_DOCUMENT_BYTES >> 20} MiB")
-            lines.append(line[1:] if line.startswith(b">From ") else line)
+            lines.append(line[1:] if is_mbox and line.startswith(b">From ") else line)
     yield _parsed(lines)
 
 
@@ -169,7 +172,7 @@ def _read_mail(mail: EmailMessage, number: int) -> Mail:
     time = parse_time(str(mail.get("Date", "")))
     own, *earlier = _ids(mail, number)
     return Mail(
-        message=ChatMessage(address.lower() or name or "unknown", own_text(_body(mail)), time),
+        message=ChatMessage(address.lower() or name or "unknown", own_text(body_of(mail)), time),
         name=name,
         key=own,
         root=earlier[0] if earlier else _own_id(mail),
@@ -177,20 +180,6 @@ def _read_mail(mail: EmailMessage, number: int) -> Mail:
         subject=str(mail.get("Subject", "")),
         people=_people(mail),
     )
-
-
-def _body(mail: EmailMessage) -> str:
-    """Return the text of a mail, of HTML without tags and with marks before quoted lines."""
-    body = mail.get_body(("plain", "html"))
-    if body is None:
-        return ""
-    try:
-        text = str(body.get_content())
-    except (LookupError, UnicodeError):  # an encoding that nobody knows
-        payload: Any = body.get_payload(decode=True)
-        text = payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
-    is_html = body.get_content_type() == "text/html"
-    return text_of_html(text, quote_mark="> ") if is_html else text
 
 
 def _people(mail: EmailMessage) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rejoinder.corpora.limits import MAX_BRACKETS
+from rejoinder.html_text import is_tag_name
 from rejoinder.patterns import search_pattern
 
 _TAG = search_pattern(r"</?([A-Za-z][A-Za-z0-9-]{0,40})[^<>]{0,200}>")
@@ -29,11 +30,7 @@ def _html_as_written(_: Any, tokens: Sequence[Any], place: int, *__: Any) -> str
 
 
 def _text_unless_tag(match: re.Match[str]) -> str:
-    from lxml.html import defs
-
-    name = match[1].lower()
-    is_tag = name in defs.tags or name in ("main", "template")
-    return match[0] if is_tag else html.escape(match[0], quote=False)
+    return match[0] if is_tag_name(match[1]) else html.escape(match[0], quote=False)
 
 
 def _few_brackets(markdown: str) -> str:
