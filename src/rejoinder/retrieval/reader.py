@@ -45,7 +45,7 @@ def open_segments(
 
     Except those that are `known` by their names and still the same.
     """
-    for _ in range(_TRIES):
+    for left in reversed(range(_TRIES)):
         manifest = None
         stamp = store.stamp()
         try:
@@ -57,7 +57,7 @@ def open_segments(
                 return manifest, segments
         except (InputError, FileNotFoundError, PermissionError):
             # Windows opens no file that is just being replaced.
-            if not store.is_changing(manifest):
+            if not left or not store.is_changing(manifest):
                 raise
         time.sleep(_PAUSE)  # retry with the new manifest
     store.read_manifest()  # which says so if the index was moved away while somebody changed it
