@@ -46,3 +46,14 @@ def locked(
             # one
             lock.unlink()
         held.release()
+
+
+def is_held(lock: Path) -> bool:
+    """Return whether another process or thread may hold a lock; a file that is left holds none."""
+    if not lock.exists():
+        return False
+    try:
+        with locked(lock, f"{lock} is held"):
+            return False
+    except (BusyError, OSError):  # or this user may not write to it, and cannot tell
+        return True

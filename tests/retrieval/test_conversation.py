@@ -1,6 +1,7 @@
 """What a conversation asks of a search: how much is read, nothing said twice, suggestions that differ."""
 
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -185,6 +186,30 @@ def test_diversity_is_maximal_marginal_relevance(tmp_path_factory, count, k, div
 
         chosen.append(max(rest, key=gain) if chosen else rest[0])
     assert index.search([[str(count)]], k=k, diversity=diversity, distinct=False) == [chosen]
+
+
+def test_near_duplicates_are_those_of_a_plain_loop_however_many_replies_there_are(tmp_path):
+    rng = np.random.default_rng(0)
+    count, size = 900, 24
+    table = rng.standard_normal((500, size))[rng.integers(500, size=count + 1)] + 0.17 * rng.standard_normal((count + 1, size))
+    table = (table / np.linalg.norm(table, axis=1, keepdims=True)).astype(np.float32)
+    index = Index.build(TableEncoder(table), [str(i) for i in range(count)], tmp_path / "index")
+    kept = []
+    for reply in index.search([[str(count)]], k=count, distinct=False)[0]:
+        if not any(table[reply.position] @ table[other] >= 0.95 for other in kept):
+            kept.append(reply.position)
+    assert 256 < len(kept) < count - 100
+    for k in (1, 300, count):
+        assert [reply.position for reply in index.search([[str(count)]], k=k)[0]] == kept[:k]
+
+
+def test_many_diverse_replies_take_little_more_than_a_few(tmp_path):
+    table = np.random.default_rng(0).standard_normal((10_001, 256)).astype(np.float32)
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    index = Index.build(TableEncoder(table), [str(i) for i in range(10_000)], tmp_path / "index")
+    start = time.process_time()
+    assert len(index.search([["10000"]], k=1000, diversity=0.5)[0]) == 1000
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("diversity", [-0.1, 1.1, float("nan")])

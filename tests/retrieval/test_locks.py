@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,6 +12,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor
 from rejoinder.errors import BusyError, InputError
+from rejoinder.locks import lock_path
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of
 from tests.retrieval.conftest import HashEncoder
@@ -134,6 +136,19 @@ def test_changes_by_threads_stand_in_the_logs_of_their_own_editors(index):
         [reply] = made.after.values()
         assert reply.text == f"reply {number}"
     assert len(changes(log_of(index).database)) == 8
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_damage_is_told_whether_a_lock_was_left_or_is_held(index, is_held):
+    lock = lock_path(index.folder)
+    vectors = index.folder / "segment-000000000000" / "vectors.f32"
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+    with Holder(index.store) if is_held else contextlib.nullcontext(lock.touch()):
+        for open_it in (another(index.store).check, lambda: Index.open(index.folder, HashEncoder())):
+            start = time.monotonic()
+            with pytest.raises(InputError, match=r"vectors\.f32 has 92 bytes instead of 96"):
+                open_it()
+            assert is_held or time.monotonic() - start < 0.5
 
 
 def test_a_copy_of_an_index_that_is_changed_is_free(index):

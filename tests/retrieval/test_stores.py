@@ -631,6 +631,30 @@ def test_replies_with_long_values_are_searched_by_graphs_and_filtered(postgres_s
         assert {reply.position % 3 for reply in replies} == {number}
 
 
+def test_replies_of_a_tuned_index_are_read_many_at_once(place, monkeypatch):
+    replies = [Candidate(f"reply {number}", {"n": number}) for number in range(1300)]
+    Index.build(HashEncoder(), replies, place).approximate(0.9)
+
+    def fields_of(index):
+        with pytest.raises(InputError) as refused:
+            index.count({"m": 1})
+        return str(refused.value)
+
+    for read in (
+        lambda index: list(index) == list(enumerate(replies)),
+        lambda index: next(index.candidates(5)) == (5, replies[5]),
+        lambda index: index.count(lambda reply: reply.payload["n"] < 20) == 20,
+        lambda index: "the fields are n" in fields_of(index),
+    ):
+        found = Index.open(MilvusStore(place.folder) if isinstance(place, MilvusStore) else place, HashEncoder(), verify=False)
+        [own] = found._segments
+        asked = []
+        fetch = own._fetch
+        monkeypatch.setattr(own, "_fetch", lambda rows, fetch=fetch, asked=asked: asked.append(len(rows)) or fetch(rows))
+        assert read(found)
+        assert asked == [1000, 300] or asked == [1000]
+
+
 def test_what_postgresql_refuses_is_not_called_an_absent_server():
     from psycopg import errors
 

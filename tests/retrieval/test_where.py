@@ -116,6 +116,20 @@ def test_payloads_are_read_once_for_each_field(index, monkeypatch):
     assert len(read) == 1
 
 
+def test_fields_that_no_reply_has_are_looked_up_once_and_not_kept(index, monkeypatch):
+    [segment] = index._segments
+    read = []
+    lines, line = segment.lines, segment.line
+    monkeypatch.setattr(segment, "lines", lambda: read.append(1) or lines())
+    monkeypatch.setattr(segment, "line", lambda row: read.append(1) or line(row))
+    for number in range(20):
+        with pytest.raises(InputError, match=rf"no reply has a field 'x{number}'; the fields are id, tags, team"):
+            index.search([["x"]], where={f"x{number}": "a"})
+    assert len(read) == 1
+    assert not [name for name in segment._columns if name.startswith("x")]
+    assert index.count({"team": "billing"}) == 2
+
+
 def test_an_altered_payload_is_named(index):
     path = index.folder / "segment-000000000000" / "replies.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"sales"', b'"sal"s"'))

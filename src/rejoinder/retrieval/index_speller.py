@@ -96,7 +96,7 @@ def _follow(known: _Known | None, state: IndexState) -> _Known:
 
 def _count(segment: Segment, rows: Positions) -> _Counted:
     """Return the words of some replies of a segment."""
-    replies = [segment.candidate(row) for row in rows.tolist()]
+    replies = list(segment.candidates(rows.tolist()))
     learned = (text for reply in replies for text in itertools.chain(*reply.learned))
     return _Counted(
         count_words(text for reply in replies for text in _texts(reply)), count_words(learned)

@@ -15,6 +15,7 @@ Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
 the reply has one; or a function that returns whether a candidate passes. Values are compared as
 JSON writes them, so 3 finds 3 and "3"; a payload's list has each of its items."""
 POOL = 10  # times k: the number of best replies among which `diversity` chooses
+LARGEST_POOL = 2000  # of them, unless k is more
 ANY_SCORE = -1e30  # a minimum that every score passes
 Silence: TypeAlias = Literal["language", "denied"]  # why there is no reply; see `Searcher.silence`
 RERANKED = 50  # best replies that a slow ranker orders again; `reply -k` may raise it
@@ -49,9 +50,10 @@ class SearchOptions:
     """Filter of the replies. The first mapping with a field reads all payloads, once; a function is
     called for every reply by every search."""
     diversity: float = 0.0
-    """D from 0 to 1. Of the `POOL`·k best replies each next one is that of the greatest
-    (1 - D)·score - D·(its greatest cosine with one chosen before): maximal marginal relevance,
-    with lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of choice."""
+    """D from 0 to 1. Of the `POOL`·k best replies (`LARGEST_POOL` at most) each next one is that of
+    the greatest (1 - D)·score - D·(its greatest cosine with one chosen before): maximal marginal
+    relevance, with lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of
+    choice."""
     hybrid: float = 0.0
     """W, from 0 to `MAX_HYBRID_WEIGHT`. To each score W times BM25 of the reply for the newest
     message is added (`words.keywords`, counted over all replies). The first such search reads
@@ -103,7 +105,7 @@ class SearchOptions:
     @property
     def pool(self) -> int:
         """Number of replies among which the best k are chosen."""
-        return POOL * self.k if self.diversity else self.k
+        return max(self.k, min(POOL * self.k, LARGEST_POOL)) if self.diversity else self.k
 
     @property
     def first_search(self) -> SearchOptions:

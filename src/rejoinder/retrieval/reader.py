@@ -28,12 +28,11 @@ from rejoinder.stores.manifest import Manifest
 from rejoinder.stores.models import check_encoder, check_model
 from rejoinder.stores.runs import Positions, are_in
 from rejoinder.stores.scan import Flags
-from rejoinder.stores.segments import Segment
+from rejoinder.stores.segments import AT_ONCE, Segment
 from rejoinder.stores.store import Store
 
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
-_LISTED_AT_ONCE = 1 << 12
 
 
 def open_segments(
@@ -46,7 +45,7 @@ def open_segments(
 
     Except those that are `known` by their names and still the same.
     """
-    for _ in range(_TRIES):
+    for left in reversed(range(_TRIES)):
         manifest = None
         stamp = store.stamp()
         try:
@@ -58,7 +57,7 @@ def open_segments(
                 return manifest, segments
         except (InputError, FileNotFoundError, PermissionError):
             # Windows opens no file that is just being replaced.
-            if not store.is_changing(manifest):
+            if not left or not store.is_changing(manifest):
                 raise
         time.sleep(_PAUSE)  # retry with the new manifest
     store.read_manifest()  # which says so if the index was moved away while somebody changed it
@@ -91,14 +90,14 @@ def _open_all(
     return segments
 
 
-def _places(segment: Segment, chosen: Flags, first: int) -> Iterator[tuple[int, Segment, int]]:
-    """Yield positions of chosen rows, from the first on, with the segment and the row."""
+def _chosen(segment: Segment, chosen: Flags, first: int) -> Iterator[tuple[int, Candidate]]:
+    """Yield positions of chosen rows, from the first on, with their replies."""
     rows = np.flatnonzero(chosen)
     rows = rows[np.searchsorted(segment.positions_of(rows), first) :]
-    for start in range(0, len(rows), _LISTED_AT_ONCE):
-        own = rows[start : start + _LISTED_AT_ONCE]
-        for position, row in zip(segment.positions_of(own).tolist(), own.tolist(), strict=True):
-            yield position, segment, row
+    for start in range(0, len(rows), AT_ONCE):
+        own = rows[start : start + AT_ONCE]
+        replies = segment.candidates(own.tolist())
+        yield from zip(segment.positions_of(own).tolist(), replies, strict=True)
 
 
 class IndexReader(Searcher):
@@ -195,12 +194,11 @@ class IndexReader(Searcher):
         """
         check_count("first", first, 0)
         state = self._state
-        places = [
-            _places(segment, rows.gone == deleted, first)
+        lists = [
+            _chosen(segment, rows.gone == deleted, first)
             for segment, rows in zip(state.segments, state.rows, strict=True)
         ]
-        for position, segment, row in heapq.merge(*places, key=operator.itemgetter(0)):
-            yield position, segment.candidate(row)
+        yield from heapq.merge(*lists, key=operator.itemgetter(0))
 
     def snapshot(self) -> IndexReader:
         """Return the index as it is now: what `refresh` and changes do does not reach it."""

@@ -90,6 +90,7 @@ class Reply:
 
 
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
+BLOCK = 256  # candidates that are compared with all better replies at once
 
 
 def read_reply(filtered: FilteredRows, number: int, score: float = 0.0) -> Reply:
@@ -141,25 +142,65 @@ def remove_near_duplicates(
     With `distinct` also without near-duplicates of better ones, most of which are not even read. No
     reply is a duplicate of one that answers the opposite of the message, unless it does so, too.
     """
-    vectors = unit_rows(filtered.responses(numbers)) if distinct else None
+    copies = NearDuplicates(unit_rows(filtered.responses(numbers))) if distinct else None
     best: list[tuple[int, Reply]] = []
     keys = set(forbidden)
-    original = np.full(len(numbers), -1)  # the number of a better one that it is a duplicate of
     for row, (number, score) in enumerate(zip(numbers.tolist(), scores.tolist(), strict=True)):
         if len(best) == count:
             break
-        if original[row] >= 0 and (not opposes(int(original[row])) or opposes(number)):
+        original = -1 if copies is None else copies.original(row)
+        if original >= 0 and (not opposes(int(numbers[original])) or opposes(number)):
             continue
         reply = read_reply(filtered, number, score)
         key = text_key(reply.text) if forbidden or distinct else ""
         if key in keys:
             continue
         best.append((number, reply))
-        if vectors is not None:
+        if copies is not None:
             keys.add(key)
-            is_near = vectors @ vectors[row] >= NEAR_COPY
-            original[is_near & (original < 0)] = number
+            copies.keep(row)
     return best
+
+
+class NearDuplicates:
+    """Tells of candidates, best first, which better one that was kept they repeat.
+
+    Those of a block are compared with all that were kept before by one product: with a product for
+    each kept one, a thousand diverse replies took a minute.
+    """
+
+    def __init__(self, vectors: FloatArray) -> None:
+        self._vectors = vectors  # (n, d), of length 1
+        self._kept: list[int] = []  # rows
+        self._start = 0  # of the block
+        self._block = vectors[:0]
+        self._originals = np.zeros(0, np.int64)  # rows that the block's candidates repeat, or -1
+
+    def original(self, row: int) -> int:
+        """Return the row of the first kept candidate that one repeats; -1: of none.
+
+        Rows are asked for in ascending order.
+        """
+        if row >= self._start + len(self._block):
+            self._start = row
+            self._block = self._vectors[row : row + BLOCK]
+            self._originals = np.full(len(self._block), -1)
+            self._mark(self._kept)
+        return int(self._originals[row - self._start])
+
+    def keep(self, row: int) -> None:
+        """Keep a candidate: later ones may repeat it."""
+        self._kept.append(row)
+        self._mark([row])
+
+    def _mark(self, kept: Sequence[int]) -> None:
+        """Mark the block's candidates that repeat some kept ones, and none of before."""
+        if not kept:
+            return
+        is_near = self._block @ self._vectors[kept].T >= NEAR_COPY
+        first = np.array(kept)[is_near.argmax(axis=1)]
+        is_new = is_near.any(axis=1) & (self._originals < 0)
+        self._originals[is_new] = first[is_new]
 
 
 def best_first(replies: Sequence[Reply], k: int | None = None) -> list[Reply]:

@@ -94,10 +94,10 @@ class IndexState:
         gone = [rows.gone for rows in self.rows]
         conditions: list[tuple[str, set[str]]] | None = None
         if callable(where):
-            for i, segment in enumerate(self.segments):
-                gone[i] = np.array(
-                    [out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])]
-                )
+            gone = [
+                _failing(segment, out, where)
+                for segment, out in zip(self.segments, gone, strict=True)
+            ]
         elif isinstance(where, Mapping):
             conditions = [(name, texts_of(name, value)) for name, value in where.items()]
             for name, texts in conditions:
@@ -119,13 +119,20 @@ class IndexState:
         ]
 
     def _unknown_field(self, name: str) -> InputError:
-        fields: set[str] = set()
-        for segment, rows in zip(self.segments, self.rows, strict=True):
-            for row in np.flatnonzero(~rows.gone).tolist():
-                fields.update(segment.candidate(row).payload)
+        fields = frozenset[str]().union(*(segment.fields() for segment in self.segments))
         known = ", ".join(sorted(fields))[:300]
         allowed = f"the fields are {known}" if fields else "none has a payload"
         return InputError(f"{self.store}: no reply has a field {name!r}; {allowed}")
+
+
+def _failing(segment: Segment, gone: Flags, where: Callable[[Candidate], bool]) -> Flags:
+    """Return which rows of a segment are gone, or are of replies that a function does not pass."""
+    rows = np.flatnonzero(~gone).tolist()
+    replies = segment.candidates(rows)
+    passing = [row for row, reply in zip(rows, replies, strict=True) if where(reply)]
+    failing = np.ones(len(gone), dtype=bool)
+    failing[passing] = False
+    return failing
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import functools
 import itertools
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,6 +37,7 @@ class Line(msgspec.Struct):
 
 
 _LINES = msgspec.json.Decoder(Line)
+AT_ONCE = 1000  # replies that are read together
 
 
 def texts_of(name: str, value: object) -> set[str]:
@@ -102,6 +103,7 @@ class Segment(ABC):
     def __init__(self, record: SegmentRecord) -> None:
         self.record = record
         self._columns: dict[str, tuple[dict[str, int], Array]] = {}
+        self._fields: frozenset[str] | None = None  # None: not read yet
 
     @property
     def count(self) -> int:
@@ -155,15 +157,33 @@ class Segment(ABC):
 
     def candidate(self, row: int) -> Candidate:
         """Read one reply."""
-        return self._read(row).candidate()
+        return self._decode(row, self.line(row)).candidate()
 
-    def _read(self, row: int) -> Line:
+    def candidates(self, rows: Sequence[int]) -> Iterator[Candidate]:
+        """Read some replies, one after the other; a database is asked for many at once."""
+        for start in range(0, len(rows), AT_ONCE):
+            own = rows[start : start + AT_ONCE]
+            for row, line in zip(own, self.lines_of(own), strict=True):
+                yield self._decode(row, line).candidate()
+
+    def lines_of(self, rows: Sequence[int]) -> Iterable[bytes]:
+        """Return what is stored of some replies."""
+        return map(self.line, rows)
+
+    def _decode(self, row: int, line: bytes) -> Line:
         try:
-            return _LINES.decode(self.line(row))
+            return _LINES.decode(line)
         except (ValueError, RecursionError):
             raise InputError(
                 f"{self.shown}: line {row + 1} was altered; build the index again or copy it again"
             ) from None
+
+    def fields(self) -> frozenset[str]:
+        """Return the names of the fields of all payloads; the first call reads these."""
+        if self._fields is None:
+            replies = self.candidates(range(self.count))
+            self._fields = frozenset(name for reply in replies for name in reply.payload)
+        return self._fields
 
     def having(self, name: str, wanted: Collection[str]) -> Flags | None:
         """Return which rows have one of the `wanted` texts in a field of their payload.
@@ -173,26 +193,31 @@ class Segment(ABC):
         The first call for a field reads all payloads; what it finds is kept.
 
         """
-        if name not in self._columns:
-            numbers: dict[str, int] = {}
-            self._columns[name] = (
-                numbers,
-                np.array(
-                    [
-                        (row, numbers.setdefault(text, len(numbers)))
-                        for row, line in enumerate(self.lines())
-                        if name in line.payload
-                        for text in value_texts(line.payload[name])
-                    ],
-                    dtype=np.int32,
-                ).reshape(-1, 2),
-            )
-        numbers, pairs = self._columns[name]
+        if self._fields is not None and name not in self._fields:
+            return None
+        column = self._columns.get(name) or self._read_column(name)
+        numbers, pairs = column
+        if not numbers:
+            return None
+        self._columns[name] = column
         flags = np.zeros(self.record.count, dtype=bool)
         flags[
             pairs[np.isin(pairs[:, 1], [numbers[text] for text in wanted if text in numbers]), 0]
         ] = True
-        return flags if numbers else None
+        return flags
+
+    def _read_column(self, name: str) -> tuple[dict[str, int], Array]:
+        """Return the numbers of a field's texts, and pairs of a row and a number, (n, 2)."""
+        numbers: dict[str, int] = {}
+        pairs: list[tuple[int, int]] = []
+        fields: set[str] = set()
+        for row, line in enumerate(self.lines()):
+            fields.update(line.payload)
+            if name in line.payload:
+                texts = value_texts(line.payload[name])
+                pairs += [(row, numbers.setdefault(text, len(numbers))) for text in texts]
+        self._fields = frozenset(fields)
+        return numbers, np.array(pairs, dtype=np.int32).reshape(-1, 2)
 
     def lines(self) -> Iterator[Line]:
         """Read all replies, one after the other."""
@@ -203,4 +228,4 @@ class Segment(ABC):
             try:
                 yield decode(lines[start:end])
             except (msgspec.DecodeError, RecursionError):
-                yield self._read(row)  # its error says which line was altered
+                yield self._decode(row, self.line(row))  # its error says which line was altered

@@ -6,7 +6,7 @@ import functools
 import hashlib
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -109,6 +109,12 @@ class DatabaseSegment(Segment):
     def line(self, row: int) -> bytes:
         """Return what is stored of one reply."""
         return super().line(row) if "stored" in vars(self) else self._fetched([row])[0].line
+
+    def lines_of(self, rows: Sequence[int]) -> Iterable[bytes]:
+        """Return what is stored of some replies."""
+        if "stored" in vars(self):
+            return super().lines_of(rows)
+        return [reply.line for reply in self._fetched(rows)]
 
     def vectors_of(self, rows: Positions) -> FloatArray:
         """Return the vectors of some rows: (b, d)."""

@@ -31,7 +31,7 @@ from rejoinder.digests import file_digest
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder, remove, remove_leftovers
 from rejoinder.folder_kinds import Kind, check_replaceable, is_ours
-from rejoinder.locks import lock_path, locked
+from rejoinder.locks import is_held, lock_path, locked
 from rejoinder.progress import Track
 from rejoinder.stores.ann import FaissIndex, build_file, library
 from rejoinder.stores.folder.log_file import LogFile
@@ -121,7 +121,7 @@ class FolderStore(Store):
 
     def check(self) -> None:
         """Raise what opening the index would raise now."""
-        for _ in range(_TRIES):
+        for left in reversed(range(_TRIES)):
             manifest = None
             try:
                 manifest = self.read_manifest()
@@ -129,7 +129,7 @@ class FolderStore(Store):
                     self.open_segment(manifest, number, verify=False)
                 return
             except (InputError, FileNotFoundError):
-                if not self.is_changing(manifest):
+                if not left or not self.is_changing(manifest):
                     raise
             time.sleep(_PAUSE)
 
@@ -146,7 +146,7 @@ class FolderStore(Store):
     def is_changing(self, manifest: Manifest | None) -> bool:
         """Return whether somebody has replaced a manifest since it was read, or is about to."""
         try:
-            return lock_path(self.folder).exists() or self.read_manifest() != manifest
+            return is_held(lock_path(self.folder)) or self.read_manifest() != manifest
         except InputError:
             return False
 
