@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from rejoinder.errors import InputError
+from rejoinder.serving.app import PAGE
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.serving.guard import MOST_BYTES, Keys
 from rejoinder.serving.http.logs import JsonLines
@@ -40,6 +41,35 @@ def test_read_and_write_keys(client, key, expected):
     # a reload fails: no model has that name
     assert tuple(each.status_code for each in found) == expected
     assert ("www-authenticate" in found[0].headers) == (expected[0] == 401)
+
+
+@pytest.mark.parametrize("path", ["/v1/candidates/0", "/chat/v1/candidates/0"])
+@pytest.mark.parametrize(("key", "status"), [(None, 401), (READ, 403), (WRITE, 200)])
+def test_a_prefix_of_the_path_needs_the_same_key(client, path, key, status):
+    """A server around this one may leave the prefix in the path, or take it off."""
+    server = client(below="/chat", keys=Keys(READ.encode(), WRITE.encode()))
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    assert server.delete(path, headers=headers).status_code == status
+
+
+def test_a_prefix_of_the_path_has_the_same_limits(client):
+    server = client(below="/chat")
+    large = {"candidates": [{"text": "x", "payload": {"more": "x" * MOST_BYTES}}]}
+    assert server.post("/chat/v1/candidates", json=large).status_code == 201
+    assert server.post("/chat/v1/replies", json={"messages": ["x" * MOST_BYTES]}).status_code == 413
+    server.app.state.api.search_queue._queue = 0
+    assert server.post("/chat/v1/replies", json={}).status_code == 429  # before its body is read
+
+
+def test_all_but_the_page_and_the_condition_need_a_key(client):
+    server = client(keys=Keys(READ.encode(), WRITE.encode()))
+    routes = {route.path: route.methods for route in server.app.routes}
+    page = {path for path in routes if (PAGE / path[1:]).is_file()} - {"/"}
+    assert len(page) > 5
+    without = {path for path in routes if server.get(path).status_code != 401}
+    assert without == page | {"/", "/health", "/ready", "/openapi.json"}
+    assert server.get("/later/address").status_code == 401
+    assert server.get("/chat/v1/candidates").status_code == 401
 
 
 def test_keys_are_compared_in_constant_time(monkeypatch):

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ SHORTEST_KEY = 16  # characters
 MOST_BYTES = 64 << 10  # of a body, unless its address takes more
 MOST_TOGETHER = 32 << 20  # of all bodies that are larger than that, until they are answered
 WATCHED = 0.1  # seconds after which it is watched whether the client is still there
-OPEN = {"/", "/health", "/ready", "/openapi.json"}
+OPEN = frozenset(("/health", "/ready", "/openapi.json"))  # to everybody, as the page is
 LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:\d*)?", re.IGNORECASE)
 PROXIES = (  # headers that only proxies send
     b"forwarded",
@@ -103,6 +103,18 @@ def _key(environment: Mapping[str, str], name: str) -> bytes | None:
 
 
 NO_KEYS = Keys()
+
+
+def route_path(scope: Scope) -> str:
+    """Return the path by which a route is found: without the prefix of a server around this one.
+
+    It is the path by which Starlette routes. Were it another one, a request would be checked as one
+    route and answered by another.
+    """
+    path: str = scope["path"]
+    prefix: str = scope.get("root_path", "")
+    rest = path.removeprefix(prefix)
+    return rest if rest[:1] in ("", "/") else path
 
 
 def misdirected(
@@ -224,6 +236,7 @@ class Guard:
         app: what is guarded.
         keys: who may do what.
         local: whether only this machine is answered (see `misdirected`).
+        page: the paths of the page, which everybody may read; all others but `OPEN` need a key.
         limits: bytes that a body may have, by address; elsewhere `MOST_BYTES`.
         seconds: in which a request has to be sent, computed and answered.
         pace: at which refused requests come again.
@@ -239,6 +252,7 @@ class Guard:
         *,
         keys: Keys,
         local: bool,
+        page: Set[str],
         limits: Mapping[str, int],
         seconds: float,
         pace: Pace,
@@ -250,6 +264,7 @@ class Guard:
         self.app = app
         self.keys = keys
         self.local = local
+        self.open = OPEN | page
         self.limits = limits
         self.seconds = seconds
         self.crowded = crowded
@@ -293,8 +308,8 @@ class Guard:
         """Return status and message for what is refused before its body is read."""
         if refusal := misdirected(scope, headers, API_KEYS if self.local else None):
             return refusal
-        path = scope["path"]
-        if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
+        path = route_path(scope)
+        if path in self.open:
             return None
         write = path.startswith("/admin/") or (
             path.startswith(WRITTEN) and scope["method"] != "GET"
@@ -314,7 +329,7 @@ class Guard:
         return None
 
     def _most_bytes(self, scope: Scope) -> int:
-        return self.limits.get(scope["path"], MOST_BYTES)
+        return self.limits.get(route_path(scope), MOST_BYTES)
 
     def _too_large(self, scope: Scope) -> tuple[int, str]:
         return 413, f"a body has {self._most_bytes(scope):,} bytes at most here; send less at once"
