@@ -12,7 +12,7 @@ import pytest
 from rejoinder.errors import InputError
 from rejoinder.serving.app import PAGE
 from rejoinder.serving.worker.answers import Answers
-from rejoinder.serving.guard import MOST_BYTES, Keys
+from rejoinder.serving.guard import MOST_BYTES, WATCHED, Keys
 from rejoinder.serving.http.logs import JsonLines
 from tests.serving.conftest import running
 
@@ -336,6 +336,54 @@ def test_what_takes_too_long_ends(answers, parts, status, monkeypatch):
 
     asyncio.run(run())
     assert sent[0]["status"] == status
+
+
+@pytest.mark.parametrize("headers", [{}, {"content-length": "0"}])
+def test_a_late_answer_to_a_request_without_a_body_is_the_servers(client, headers, monkeypatch):
+    server = client(seconds=0.1)
+    monkeypatch.setattr("rejoinder.serving.worker.computing.Computing.open", lambda _: time.sleep(0.3))
+    request = server.build_request("POST", "/admin/reload")
+    request.headers.pop("content-length", None)
+    request.headers.update(headers)
+    answer = server.send(request)
+    assert answer.status_code == 503
+    assert answer.json()["error"]["message"] == "no answer in time; try again"
+
+
+def test_a_client_that_goes_away_after_a_slow_body_is_no_longer_computed_for(answers, monkeypatch):
+    Slow(monkeypatch, 0.5)
+    status = []
+
+    async def run():
+        async with running(answers) as (client, _):
+            body = json.dumps(ASK).encode()
+            parts = [
+                {"type": "http.request", "body": body[:5], "more_body": True},
+                {"type": "http.request", "body": body[5:]},
+                {"type": "http.disconnect"},
+            ]
+
+            async def receive():
+                await asyncio.sleep(WATCHED if len(parts) < 3 else 0)
+                return parts.pop(0)
+
+            async def send(message):
+                status.append(message.get("status"))
+
+            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+            scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/v1/replies",
+                "query_string": b"",
+                "headers": headers,
+            }
+            begin = time.monotonic()
+            await client._transport.app(scope, receive, send)
+            return time.monotonic() - begin
+
+    assert asyncio.run(run()) < 0.45
+    assert not status
 
 
 def test_a_client_that_goes_away_is_no_longer_computed_for(answers, monkeypatch):

@@ -160,6 +160,16 @@ def _from_elsewhere(
     return None
 
 
+def _has_body(scope: Scope) -> bool:
+    """Return whether a body follows the headers of a request, which may be empty nevertheless."""
+    headers = dict(scope["headers"])
+    if b"transfer-encoding" in headers:
+        return True
+    if (length := headers.get(b"content-length")) is not None:
+        return bool(length.strip(b"0"))
+    return scope.get("http_version") not in ("1.0", "1.1")  # later ones need neither header
+
+
 class _Client:
     """The sender of a request, which cancels this task when it goes away.
 
@@ -188,8 +198,9 @@ class _Client:
         self._together = together
         self._counted = 0
         self._watcher: asyncio.Task[None] | None = None
+        self._is_watched = False
         # Most answers are there sooner: they need no second task.
-        self._timer = loop.call_later(WATCHED, self._watch)
+        self._timer = loop.call_later(WATCHED, self._begin_watch)
 
     async def receive(self) -> Scope:
         """Receive a part of the body."""
@@ -199,7 +210,9 @@ class _Client:
                 return message
             self.gone = True
             raise asyncio.CancelledError
-        self.sent = self.sent or not message.get("more_body")
+        if not self.sent and not message.get("more_body"):
+            self.sent = True
+            self._watch()
         self.bytes += len(message.get("body", b""))
         if self.bytes > self._most:
             raise TooLargeError
@@ -217,8 +230,13 @@ class _Client:
         if self._watcher is not None:
             self._watcher.cancel()
 
+    def _begin_watch(self) -> None:
+        self._is_watched = True
+        self._watch()
+
     def _watch(self) -> None:
-        if self.sent:
+        """Watch once that is due and the body is sent: until then, its parts are the route's."""
+        if self._is_watched and self.sent:
             self._watcher = asyncio.get_running_loop().create_task(self._until_gone())
 
     async def _until_gone(self) -> None:
@@ -336,7 +354,7 @@ class Guard:
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
         """Run the application within the time, and no longer than the client is there."""
-        sent = scope["method"] in ("GET", "HEAD")
+        sent = scope["method"] in ("GET", "HEAD") or not _has_body(scope)
         client = _Client(receive, exchange, self._together, sent=sent, most=self._most_bytes(scope))
         try:
             async with asyncio.timeout(self.seconds):
