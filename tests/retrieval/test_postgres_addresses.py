@@ -1,6 +1,7 @@
 """Addresses of PostgreSQL: what they may be, and that none shows a password."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ def test_a_password_with_a_character_that_ends_it_is_not_shown(password, host):
                                      "me@[::1]:5432/db?index=a", "a:1,b:2/db?index=a", "/db?host=/tmp/pg&index=a"])  # fmt: skip
 def test_addresses_of_all_forms_are_read(address):
     assert PostgresStore.at(f"postgresql://{address}").address.index == "a"
+
+
+@pytest.mark.parametrize("hosts", ["support-db.internal.example.com ", "db.example.com:5432,a" * 20 + "]", "[::1]" * 20])
+def test_a_wrong_host_is_refused_at_once(hosts):
+    begin = time.monotonic()
+    with pytest.raises(InputError, match="is not postgresql://HOST/DB"):
+        PostgresStore.at(f"postgresql://{hosts}/rejoinder?index=faq")
+    assert time.monotonic() - begin < 2
 
 
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "pgsql", "postgresqI", "s3", "http", "Postgresql+Psycopg", "jdbc.postgresql"])

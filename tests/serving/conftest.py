@@ -39,13 +39,15 @@ def answers(sources):
 
 @pytest.fixture
 def client(sources, answers):
-    """Start a server with some settings: a client of it."""
+    """Start a server with some settings, `below` a path of another server: a client of it."""
     with contextlib.ExitStack() as stack:
 
-        def start(**settings):
+        def start(below="", **settings):
             app = make_app(ServerSettings(sources=sources, **settings), Computing(sources, answers))
             return stack.enter_context(
-                TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+                TestClient(
+                    app, base_url="http://localhost", root_path=below, raise_server_exceptions=False
+                )
             )
 
         yield start

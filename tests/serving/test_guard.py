@@ -10,8 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from rejoinder.errors import InputError
+from rejoinder.serving.app import PAGE
 from rejoinder.serving.worker.answers import Answers
-from rejoinder.serving.guard import MOST_BYTES, Keys
+from rejoinder.serving.guard import MOST_BYTES, WATCHED, Keys
 from rejoinder.serving.http.logs import JsonLines
 from tests.serving.conftest import running
 
@@ -40,6 +41,35 @@ def test_read_and_write_keys(client, key, expected):
     # a reload fails: no model has that name
     assert tuple(each.status_code for each in found) == expected
     assert ("www-authenticate" in found[0].headers) == (expected[0] == 401)
+
+
+@pytest.mark.parametrize("path", ["/v1/candidates/0", "/chat/v1/candidates/0"])
+@pytest.mark.parametrize(("key", "status"), [(None, 401), (READ, 403), (WRITE, 200)])
+def test_a_prefix_of_the_path_needs_the_same_key(client, path, key, status):
+    """A server around this one may leave the prefix in the path, or take it off."""
+    server = client(below="/chat", keys=Keys(READ.encode(), WRITE.encode()))
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    assert server.delete(path, headers=headers).status_code == status
+
+
+def test_a_prefix_of_the_path_has_the_same_limits(client):
+    server = client(below="/chat")
+    large = {"candidates": [{"text": "x", "payload": {"more": "x" * MOST_BYTES}}]}
+    assert server.post("/chat/v1/candidates", json=large).status_code == 201
+    assert server.post("/chat/v1/replies", json={"messages": ["x" * MOST_BYTES]}).status_code == 413
+    server.app.state.api.search_queue._queue = 0
+    assert server.post("/chat/v1/replies", json={}).status_code == 429  # before its body is read
+
+
+def test_all_but_the_page_and_the_condition_need_a_key(client):
+    server = client(keys=Keys(READ.encode(), WRITE.encode()))
+    routes = {route.path: route.methods for route in server.app.routes}
+    page = {path for path in routes if (PAGE / path[1:]).is_file()} - {"/"}
+    assert len(page) > 5
+    without = {path for path in routes if server.get(path).status_code != 401}
+    assert without == page | {"/", "/health", "/ready", "/openapi.json"}
+    assert server.get("/later/address").status_code == 401
+    assert server.get("/chat/v1/candidates").status_code == 401
 
 
 def test_keys_are_compared_in_constant_time(monkeypatch):
@@ -306,6 +336,54 @@ def test_what_takes_too_long_ends(answers, parts, status, monkeypatch):
 
     asyncio.run(run())
     assert sent[0]["status"] == status
+
+
+@pytest.mark.parametrize("headers", [{}, {"content-length": "0"}])
+def test_a_late_answer_to_a_request_without_a_body_is_the_servers(client, headers, monkeypatch):
+    server = client(seconds=0.1)
+    monkeypatch.setattr("rejoinder.serving.worker.computing.Computing.open", lambda _: time.sleep(0.3))
+    request = server.build_request("POST", "/admin/reload")
+    request.headers.pop("content-length", None)
+    request.headers.update(headers)
+    answer = server.send(request)
+    assert answer.status_code == 503
+    assert answer.json()["error"]["message"] == "no answer in time; try again"
+
+
+def test_a_client_that_goes_away_after_a_slow_body_is_no_longer_computed_for(answers, monkeypatch):
+    Slow(monkeypatch, 0.5)
+    status = []
+
+    async def run():
+        async with running(answers) as (client, _):
+            body = json.dumps(ASK).encode()
+            parts = [
+                {"type": "http.request", "body": body[:5], "more_body": True},
+                {"type": "http.request", "body": body[5:]},
+                {"type": "http.disconnect"},
+            ]
+
+            async def receive():
+                await asyncio.sleep(WATCHED if len(parts) < 3 else 0)
+                return parts.pop(0)
+
+            async def send(message):
+                status.append(message.get("status"))
+
+            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+            scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/v1/replies",
+                "query_string": b"",
+                "headers": headers,
+            }
+            begin = time.monotonic()
+            await client._transport.app(scope, receive, send)
+            return time.monotonic() - begin
+
+    assert asyncio.run(run()) < 0.45
+    assert not status
 
 
 def test_a_client_that_goes_away_is_no_longer_computed_for(answers, monkeypatch):

@@ -1,6 +1,7 @@
 """However often index and models are opened again, what was replaced goes."""
 
 import gc
+import threading
 import weakref
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from rejoinder.serving.worker.computing import Computing
 from rejoinder.serving.worker.sources import Sources
+from tests.servers import until
 
 
 class Opened:
@@ -44,3 +46,24 @@ def test_reloads_keep_one_model(monkeypatch):
     computing.close()
     assert computing.answers.is_closed
     assert gc.get_freeze_count(), "requests do not look through the model for garbage"
+
+
+def test_a_reload_that_takes_long_goes_on_alone(client, monkeypatch):
+    running, begun, goes_on = [], [], threading.Event()
+
+    def open_slowly(_):
+        begun.append(len(running))
+        running.append(1)
+        goes_on.wait(20)
+        running.pop()
+
+    monkeypatch.setattr(Computing, "open", open_slowly)
+    server = client(seconds=0.1)
+    late = [server.post("/admin/reload").status_code for _ in range(3)]
+    goes_on.set()
+    until(lambda: not running)
+    assert len(late) == 3
+    assert set(late) <= {408, 503}
+    assert begun == [0], "a second reload ran beside the first, or after it"
+    assert until(lambda: server.post("/admin/reload").status_code == 200) < 10
+    assert len(begun) == 2

@@ -42,7 +42,7 @@ class Api:
         self.settings = settings
         self.metrics = Metrics()
         self._worker = worker
-        self._reloading = asyncio.Lock()
+        self._reloading: asyncio.Task[None] | None = None
         self._ready = False
         recent = RecentAnswers(
             settings.answers, key=settings.answers_key, workers=2 * settings.workers
@@ -157,16 +157,24 @@ class Api:
         if self.settings.workers > 1:  # the parent replaces its workers one by one
             os.kill(os.getppid(), signal.SIGHUP)
             return json_answer({"status": "reloading"}, 202)
-        async with self._reloading:
-            try:
-                await asyncio.to_thread(self._worker.open)
-            except InputError as error:  # nothing is wrong with the request
-                fields = {"reason": str(error)}
-                logger.error("index and models cannot be opened again", extra={"fields": fields})
-                hidden = await asyncio.to_thread(self.settings.sources.hide_places, str(error))
-                raise UnavailableError(f"the earlier ones go on answering: {hidden}") from None
-            self.facts = Latest(self._facts, await self._facts())
+        # the server's own: it goes on without a request that is late, and others wait for it too
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.get_running_loop().create_task(self._open_again())
+        await asyncio.shield(self._reloading)
         return json_answer({"status": "reloaded"})
+
+    async def _open_again(self) -> None:
+        try:
+            await asyncio.to_thread(self._worker.open)
+        except Exception as error:
+            fields = {"reason": str(error)}
+            logger.error("index and models cannot be opened again", extra={"fields": fields})
+            if not isinstance(error, InputError):
+                raise
+            # nothing is wrong with the request
+            hidden = await asyncio.to_thread(self.settings.sources.hide_places, str(error))
+            raise UnavailableError(f"the earlier ones go on answering: {hidden}") from None
+        self.facts = Latest(self._facts, await self._facts())
 
     async def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = await self.info_queue.submit(Job(Answers.facts, None))

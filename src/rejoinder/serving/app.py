@@ -65,13 +65,14 @@ def make_app(settings: ServerSettings, worker: Worker) -> FastAPI:
         app.add_exception_handler(failure, on_failure)
     limits = _add_routes(app, api)
     describe_errors(app)
-    for file in PAGE.iterdir():
-        path = "/" if file.name == "index.html" else f"/{file.name}"
+    page = {"/" if file.name == "index.html" else f"/{file.name}": file for file in PAGE.iterdir()}
+    for path, file in page.items():
         app.add_api_route(path, _page(file), methods=["GET", "HEAD"], include_in_schema=False)
     app.add_middleware(
         Guard,
         keys=settings.keys,
         local=settings.local,
+        page=page.keys(),
         seconds=settings.seconds,
         pace=Pace(settings.queue),
         received=ReceivedBytes(MOST_TOGETHER),

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ SHORTEST_KEY = 16  # characters
 MOST_BYTES = 64 << 10  # of a body, unless its address takes more
 MOST_TOGETHER = 32 << 20  # of all bodies that are larger than that, until they are answered
 WATCHED = 0.1  # seconds after which it is watched whether the client is still there
-OPEN = {"/", "/health", "/ready", "/openapi.json"}
+OPEN = frozenset(("/health", "/ready", "/openapi.json"))  # to everybody, as the page is
 LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:\d*)?", re.IGNORECASE)
 PROXIES = (  # headers that only proxies send
     b"forwarded",
@@ -105,6 +105,18 @@ def _key(environment: Mapping[str, str], name: str) -> bytes | None:
 NO_KEYS = Keys()
 
 
+def route_path(scope: Scope) -> str:
+    """Return the path by which a route is found: without the prefix of a server around this one.
+
+    It is the path by which Starlette routes. Were it another one, a request would be checked as one
+    route and answered by another.
+    """
+    path: str = scope["path"]
+    prefix: str = scope.get("root_path", "")
+    rest = path.removeprefix(prefix)
+    return rest if rest[:1] in ("", "/") else path
+
+
 def misdirected(
     scope: Scope, headers: Mapping[bytes, bytes], secret: str | None
 ) -> tuple[int, str] | None:
@@ -148,6 +160,16 @@ def _from_elsewhere(
     return None
 
 
+def _has_body(scope: Scope) -> bool:
+    """Return whether a body follows the headers of a request, which may be empty nevertheless."""
+    headers = dict(scope["headers"])
+    if b"transfer-encoding" in headers:
+        return True
+    if (length := headers.get(b"content-length")) is not None:
+        return bool(length.strip(b"0"))
+    return scope.get("http_version") not in ("1.0", "1.1")  # later ones need neither header
+
+
 class _Client:
     """The sender of a request, which cancels this task when it goes away.
 
@@ -176,8 +198,9 @@ class _Client:
         self._together = together
         self._counted = 0
         self._watcher: asyncio.Task[None] | None = None
+        self._is_watched = False
         # Most answers are there sooner: they need no second task.
-        self._timer = loop.call_later(WATCHED, self._watch)
+        self._timer = loop.call_later(WATCHED, self._begin_watch)
 
     async def receive(self) -> Scope:
         """Receive a part of the body."""
@@ -187,7 +210,9 @@ class _Client:
                 return message
             self.gone = True
             raise asyncio.CancelledError
-        self.sent = self.sent or not message.get("more_body")
+        if not self.sent and not message.get("more_body"):
+            self.sent = True
+            self._watch()
         self.bytes += len(message.get("body", b""))
         if self.bytes > self._most:
             raise TooLargeError
@@ -205,8 +230,13 @@ class _Client:
         if self._watcher is not None:
             self._watcher.cancel()
 
+    def _begin_watch(self) -> None:
+        self._is_watched = True
+        self._watch()
+
     def _watch(self) -> None:
-        if self.sent:
+        """Watch once that is due and the body is sent: until then, its parts are the route's."""
+        if self._is_watched and self.sent:
             self._watcher = asyncio.get_running_loop().create_task(self._until_gone())
 
     async def _until_gone(self) -> None:
@@ -224,6 +254,7 @@ class Guard:
         app: what is guarded.
         keys: who may do what.
         local: whether only this machine is answered (see `misdirected`).
+        page: the paths of the page, which everybody may read; all others but `OPEN` need a key.
         limits: bytes that a body may have, by address; elsewhere `MOST_BYTES`.
         seconds: in which a request has to be sent, computed and answered.
         pace: at which refused requests come again.
@@ -239,6 +270,7 @@ class Guard:
         *,
         keys: Keys,
         local: bool,
+        page: Set[str],
         limits: Mapping[str, int],
         seconds: float,
         pace: Pace,
@@ -250,6 +282,7 @@ class Guard:
         self.app = app
         self.keys = keys
         self.local = local
+        self.open = OPEN | page
         self.limits = limits
         self.seconds = seconds
         self.crowded = crowded
@@ -293,8 +326,8 @@ class Guard:
         """Return status and message for what is refused before its body is read."""
         if refusal := misdirected(scope, headers, API_KEYS if self.local else None):
             return refusal
-        path = scope["path"]
-        if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
+        path = route_path(scope)
+        if path in self.open:
             return None
         write = path.startswith("/admin/") or (
             path.startswith(WRITTEN) and scope["method"] != "GET"
@@ -314,14 +347,14 @@ class Guard:
         return None
 
     def _most_bytes(self, scope: Scope) -> int:
-        return self.limits.get(scope["path"], MOST_BYTES)
+        return self.limits.get(route_path(scope), MOST_BYTES)
 
     def _too_large(self, scope: Scope) -> tuple[int, str]:
         return 413, f"a body has {self._most_bytes(scope):,} bytes at most here; send less at once"
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
         """Run the application within the time, and no longer than the client is there."""
-        sent = scope["method"] in ("GET", "HEAD")
+        sent = scope["method"] in ("GET", "HEAD") or not _has_body(scope)
         client = _Client(receive, exchange, self._together, sent=sent, most=self._most_bytes(scope))
         try:
             async with asyncio.timeout(self.seconds):

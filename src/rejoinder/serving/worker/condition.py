@@ -7,7 +7,7 @@ import time
 from typing import NamedTuple
 
 from rejoinder.curation.feedback import FeedbackLog
-from rejoinder.errors import InputError
+from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker.stamps import Stamps
 from rejoinder.stores.database.candidates import GRAPHS
@@ -63,6 +63,8 @@ class ConditionWatch:
             pass
         except UnreachableError as error:
             return Condition(str(error), searches)
+        except BusyError as error:  # somebody writes, or a backup keeps the log locked
+            return Condition(str(error), searches=True)
         except InputError as error:
             return Condition(str(error))
         except OSError as error:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
@@ -47,18 +48,29 @@ class ComputingProcess:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _start(self, *, reopen: bool) -> None:
+        """Start a process; OSError: it cannot be, and all is as before."""
         context = multiprocessing.get_context("spawn")
-        self._pipes: dict[Lane, Connection] = {}
+        pipes: dict[Lane, Connection] = {}
         child_ends: dict[Lane, Connection] = {}
-        for lane in Lane:
-            self._pipes[lane], child_ends[lane] = context.Pipe()
-        self._open_pipe, open_end = context.Pipe()
-        arguments = (self._sources, child_ends, open_end, reopen)
-        self._process = context.Process(target=_serve, args=arguments, name="rejoinder computing")
-        with interrupts_blocked():
-            self._process.start()
-        for pipe in (*child_ends.values(), open_end):
-            pipe.close()  # so that the child's end is noticed
+        with ExitStack() as unless_started, ExitStack() as always:
+
+            def make_pipe() -> tuple[Connection, Connection]:
+                own, other = context.Pipe()
+                unless_started.enter_context(own)
+                always.enter_context(other)  # so that the child's end is noticed
+                return own, other
+
+            for lane in Lane:
+                pipes[lane], child_ends[lane] = make_pipe()
+            open_pipe, open_end = make_pipe()
+            arguments = (self._sources, child_ends, open_end, reopen)
+            process = context.Process(target=_serve, args=arguments, name="rejoinder computing")
+            with interrupts_blocked():
+                process.start()
+            unless_started.pop_all()
+        self._pipes = pipes
+        self._open_pipe = open_pipe
+        self._process = process
 
     def close(self) -> None:
         """See `Worker`."""
@@ -92,7 +104,7 @@ class ComputingProcess:
 
     def _watch(self) -> None:
         """Start another process whenever this one has ended by itself."""
-        while True:
+        while not self._closing:
             wait([self._process.sentinel])
             self._process.join()
             with self._lock:
@@ -110,8 +122,22 @@ class ComputingProcess:
                     extra={"fields": fields},
                 )
                 self.is_starting = True
-                time.sleep(RESTART)
+            while not self._is_restarted():
+                pass
+
+    def _is_restarted(self) -> bool:
+        """Return whether another process runs `RESTART` seconds later, or none is wanted."""
+        time.sleep(RESTART)
+        with self._lock:
+            if self._closing:
+                return True
+            try:
                 self._start(reopen=True)
+            except OSError as error:  # the machine has no memory, processes or files left
+                fields = {"reason": str(error)}
+                logger.error("no computing process can be started", extra={"fields": fields})
+                return False
+        return True
 
 
 class _UnsendableError(Exception):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.patterns import match_pattern, search_pattern
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
-_HOSTS = re.compile(r"(?:(?:[^\s@:/?#\[\],]*|\[[0-9a-fA-F:.%]*\])(?::\d*)?,?)*")
-_BROKEN_CODE = re.compile(r"%(?![0-9a-fA-F]{2})")
+_NAME = match_pattern(r"[a-z0-9][a-z0-9_-]{0,47}")
+_HOST = r"(?:\[[0-9a-fA-F:.%]*+\]|[^\s@:/?#\[\],]*+)(?::\d*+)?+"
+_HOSTS = match_pattern(rf"{_HOST}(?:,{_HOST})*+")
+_BROKEN_CODE = search_pattern(r"%(?![0-9a-fA-F]{2})")
 _FORM = "postgresql://HOST/DB?index=NAME"
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.errors import BusyError
+from rejoinder.patterns import search_pattern
 from rejoinder.stores.log.database import TIMEOUT, LogDatabase, LogError, Values
 from rejoinder.stores.postgres.connections import Connections
 from rejoinder.stores.postgres.schema import ANSWERS_SINCE, FORMAT, find_format, make_schema
 
 if TYPE_CHECKING:
+    import re
+
     import psycopg
 
 _WRITING = 1  # of two advisory locks: that of the log's writers
-_PLACES = re.compile(r"\?|:([a-z]+)\b|%")
+_PLACES = search_pattern(r"\?|:([a-z]+)\b|%")
 _TABLES = ("entry", "reply", "change", "request", "setting", "answer")
 
 
