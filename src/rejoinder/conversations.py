@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from rejoinder.checks import check_list
 from rejoinder.errors import InputError, shown
+
+AnyMessage = TypeVar("AnyMessage")
 
 Context: TypeAlias = Sequence[str]
 """A conversation so far: its messages, oldest first. The newest one is the *input*, the others the
@@ -108,6 +110,19 @@ def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | N
 def is_persona(message: str) -> bool:
     """Return whether a message says what the one who replies is like."""
     return message.lstrip().startswith(PERSONA)
+
+
+def truncate_history(context: Sequence[AnyMessage], count: int) -> Sequence[AnyMessage]:
+    """Return the newest message, at most `count` earlier ones, and the personas before them."""
+    positions = [at for at, message in enumerate(context[:-1]) if not _is_persona_text(message)]
+    if count >= len(positions):
+        return context
+    first = [*positions, len(context) - 1][-1 - count]
+    return [*filter(_is_persona_text, context[:first]), *context[first:]]
+
+
+def _is_persona_text(message: object) -> bool:
+    return isinstance(message, str) and is_persona(message)
 
 
 def read_texts(texts: Sequence[str]) -> list[str]:

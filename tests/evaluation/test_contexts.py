@@ -93,6 +93,14 @@ def test_readings_have_words_and_back_and_other_words_are_refused():
         parse_reading("history=0")
 
 
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=5), st.integers(0, 7))
+def test_a_cut_keeps_personas_and_counts_none_of_them(context, messages):
+    persona = ["your persona: i ski.", "your persona: i cook."]
+    cut = ContextReading(messages).cut
+    assert cut([*persona, *context]) == [*persona, *cut(context)]
+    assert cut([*context, persona[0], "newest"]) == [*cut([*context, "newest"])[:-1], persona[0], "newest"]
+
+
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=12), st.integers(0, 14))
 def test_a_cut_keeps_the_newest_messages(context, messages):
     kept = ContextReading(messages).cut(context)

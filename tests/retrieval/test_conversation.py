@@ -65,6 +65,8 @@ PERSONA = "your persona: i ski. your persona: i cook."
     (["c"], None, ["c"]),
     ([PERSONA, "c"], None, [PERSONA, "c"]),
     ([PERSONA, "a", "b", "c"], None, [PERSONA, "c"]),
+    ([PERSONA, "a", "b", "c"], 1, [PERSONA, "b", "c"]),
+    ([PERSONA, "a", "b", "c"], 0, [PERSONA, "c"]),
     ([PERSONA, "a", "b", "b"], None, [PERSONA, "a", "b", "b"]),
     ([" ", "c"], None, [" ", "c"]),
 ])  # fmt: skip

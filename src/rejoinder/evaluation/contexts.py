@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import ContextPart, Conversation
+from rejoinder.conversations import AnyMessage, ContextPart, Conversation, truncate_history
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate_task
@@ -22,8 +22,6 @@ from rejoinder.evaluation.result import Comparison, RankingResult, compare
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.progress import Advance, silent
 
-AnyMessage = TypeVar("AnyMessage")
-
 MOST_MESSAGES = 10  # earlier ones, as far as the paper's table goes
 
 
@@ -31,7 +29,7 @@ MOST_MESSAGES = 10  # earlier ones, as far as the paper's table goes
 class ContextReading:
     """The part of each context that is read: at most `messages` earlier ones (None: all).
 
-    The newest messages are read; `part` names a part of the model.
+    The newest ones are read, and personas, which do not count. `part` names a part of the model.
     """
 
     messages: int | None = None
@@ -59,7 +57,7 @@ class ContextReading:
 
     def cut(self, context: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
         """Return the part of the context that is read."""
-        return context if self.messages is None else context[-1 - self.messages :]
+        return context if self.messages is None else truncate_history(context, self.messages)
 
 
 FULL = ContextReading()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from rejoinder.conversations import Context, Conversation, is_persona, spoken
+from rejoinder.conversations import Context, Conversation, is_persona, spoken, truncate_history
 from rejoinder.text.courtesy import asks, asks_again, calls, has_content, is_thanks, offers, words
 from rejoinder.text.messages import Message, clean_message, read_message
 from rejoinder.text.words.spelling import Speller, is_common
@@ -53,7 +53,7 @@ def read_parts(
     message = read_message(newest)
     if speller is not None and not is_common(message.text):
         message = message.corrected(speller())
-    kept = earlier if history is None else earlier[max(0, len(earlier) - history) :]
+    kept = earlier if history is None else truncate_history([*earlier, newest], history)[:-1]
     return Reading(_clean_turns(kept), message)
 
 
