@@ -161,3 +161,16 @@ def test_a_line_that_is_not_utf_8_is_a_bad_one_whatever_mark_the_file_begins_wit
         reading = Reading(skip_bad=True)
         assert list(read(path, reading))
         assert reading.bad_lines == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("language", ["German", "French", "Spanish"])
+def test_utf_16_without_a_mark_is_read(tmp_path, encoding, language):
+    check(tmp_path / "a.csv", table(WESTERN[language]), encoding)
+
+
+@pytest.mark.parametrize("data", [bytes(range(256)), b"ab\0cd\0\0ef" * 40, bytes(400), b"\0\1" * 200, b"\xff\xd8\0\0" * 90])
+def test_other_zero_bytes_are_no_text(tmp_path, data):
+    (tmp_path / "a.csv").write_bytes(data)
+    with pytest.raises(InputError, match="binary data, or in no known encoding"):
+        look(tmp_path / "a.csv")

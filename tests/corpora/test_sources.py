@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 
 from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.registry.sources import CORPORA, Setting, find_corpus, find_inputs, read_settings, settings_of
 from rejoinder.errors import InputError
 from rejoinder.settings import documented
@@ -56,6 +57,26 @@ def test_files_that_share_a_name_have_the_end_of_their_path(tmp_path, monkeypatc
     found = find_inputs(TOY, [*paths, "a/1.txt", tmp_path / "b" / "2.txt"])
     names = ["a/1.txt", "b/1.txt", "", "c/b/3.txt", "d/b/3.txt", "e/3.txt", f"{tmp_path.name}/4.txt", "a/4.txt"]
     assert [each.name for each in found] == [*names, "a/1.txt", ""]
+
+
+@pytest.mark.parametrize(("paths", "stems"), [
+    (["c.json", "c.csv", "d.csv"], ["c.json", "c.csv", "d"]),
+    (["c.json", "a/c.csv.gz"], ["c.json", "c.csv"]),
+    (["a/c.json", "a/c.csv", "b/c.json"], ["a/c", "c", "b/c"]),
+    (["a/1.v2.txt", "a/1.v3.txt", "b/1.v3.csv"], ["1.v2", "1.v3.txt", "1.v3.csv"]),
+    (["a/1", "b/1", "a/1.txt"], ["a/1", "b/1", "1"]),
+])  # fmt: skip
+def test_ids_of_files_that_differ_in_their_ending_alone_have_it(tmp_path, monkeypatch, paths, stems):
+    monkeypatch.chdir(tmp_path)
+    for path in paths:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).touch()
+    found = []
+    for each in find_inputs(TOY, paths):
+        reading = Reading()
+        each.prepare(reading)
+        found.append(reading.stem(each.path))
+    assert found == stems
 
 
 @documented

@@ -24,6 +24,7 @@ class Input:
     path: Path
     part: Split | None = None  # the split of its examples; None: the hash of each thread decides
     name: str = ""  # the end of its path, if another input has the same file name
+    stem: str = ""  # what ids of its examples begin with; empty: its name without suffixes
 
     @property
     def size(self) -> int:
@@ -31,9 +32,10 @@ class Input:
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def prepare(self, reading: Reading) -> None:
-        """Let a reading know the split and the name of this file, which is read next."""
+        """Let a reading know the split and the names of this file, which is read next."""
         reading.part = self.part
         reading.file_name = self.name
+        reading.file_stem = self.stem
 
 
 @documented

@@ -90,14 +90,17 @@ class Reading(Counts):
     history: int | None = 10  # messages kept before the newest one of a context; None: 1,000
     part: Split | None = None  # the split of the file; None: the hash of each thread decides
     file_name: str = ""  # what tells the file from others of its name; empty: there are none
+    file_stem: str = ""  # what ids of the file's examples begin with; empty: see `stem`
     on_bytes: Advance | None = None  # called with the number of bytes just read from disk
     on_fault: Callable[[str], object] | None = None  # called with the fault of a skipped line
     max_bad: int | None = None  # with `skip_bad`: stop when more lines are bad; None: never
 
     def stem(self, path: Path) -> str:
-        """Return a file's name without suffixes, and its folders if others have its name."""
-        name = Path(self.file_name) if self.file_name else Path(strip_compression(path).name)
-        return name.with_suffix("").as_posix()
+        """Return what ids of a file's examples begin with: its name without suffixes.
+
+        Folders or the suffix are kept where others have its name.
+        """
+        return self.file_stem or strip_compression(path).stem
 
     def newest(self, messages: Sequence[str]) -> tuple[str, ...]:
         """Return the messages of a context that `history` keeps; count a truncated context."""

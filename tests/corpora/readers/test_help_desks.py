@@ -207,3 +207,27 @@ def test_comments_of_zendesk_s_triggers_are_left_out_and_counted(read, fields):
     assert reading.dropped == {"automatic answers": 1}
     ticket["comments"].insert(0, ticket["comments"].pop(1))  # before the question, it makes nobody the requester
     assert read(ticket) == [("Hi?", "Here.")]
+
+
+def _intercom(*parts):
+    answers = [{"part_type": "comment", "body": text, "author": {"type": kind, "name": kind}} for kind, text in parts]
+    source = {"body": "Hi?", "author": {"type": "user", "id": 5}}
+    return {"id": 1, "source": source, "conversation_parts": {"conversation_parts": answers}}
+
+
+def _chatwoot(*parts):
+    kinds = {"bot": {"message_type": 1, "sender": {"type": "agent_bot", "name": "Bo"}}, "form": {"message_type": 3}}
+    agent = {"message_type": "outgoing", "sender": {"type": "user", "name": "Ada"}}
+    messages = [{"content": "Hi?", "message_type": 0, "sender": {"type": "contact", "name": "Kim"}}]
+    messages += [{"content": text, **kinds.get(kind, agent)} for kind, text in parts]
+    return {"id": 10, "messages": messages}
+
+
+@pytest.mark.parametrize(("tool", "kind"), [(_intercom, "bot"), (_chatwoot, "bot"), (_chatwoot, "form")])
+def test_bots_answer_where_no_agent_does(read, tool, kind):
+    reading = Reading()
+    assert read(tool((kind, "We reply soon."), ("admin", "Here."), (kind, "Rate us.")), reading=reading) == [("Hi?", "Here.")]
+    assert reading.dropped == {"messages of bots beside agents": 2}
+    reading = Reading()
+    assert read(tool((kind, "It is here."))) == [("Hi?", "It is here.")]
+    assert reading.dropped == {}

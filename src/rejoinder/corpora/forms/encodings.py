@@ -9,6 +9,7 @@ it knows more scripts, and takes short texts of Western languages for others.
 # ruff: noqa: RUF001 (letters and marks of many languages)
 from __future__ import annotations
 
+import codecs
 import itertools
 
 from rejoinder.patterns import match_pattern, search_pattern
@@ -49,12 +50,29 @@ _GUESSED = [
 ]  # fmt: skip
 _PORTUGUESE = "õe", "ãe"  # it has no other õ; Hungarian in Windows-1252 has many
 _LINES = 1_000  # that are looked at
+_ZEROS = 0.4  # least share of the characters of UTF-16 that have a zero byte
+_CONTROL = search_pattern(r"[\x00-\x08\x0e-\x1a]")  # that a text has not
 _WORD = search_pattern(r"[A-Za-z\x80-\U0010ffff]+")
 _GAPS = search_pattern(r"[\xa0\xad–—…’‘´·×÷]")  # between words, or within one
 _EITHER_SIDE = "«»‹›“”„‚•†©€£¥¢¤¬"
 _BEFORE = _EITHER_SIDE + "¿¡§¶°±µ"
 _BEHIND = _EITHER_SIDE + "®™°½¼¾‰"
 _UNITS = match_pattern(r"(?:[A-Za-z]?m)?[²³]+|[A-Za-z]{0,2}[ªº]+|[¹½¼¾]+")
+
+
+def guess_utf_16(data: bytes) -> str | None:
+    """Return the encoding of UTF-16 without a mark, by its zero bytes; None if it is none."""
+    data = data[: _SAMPLE // 2 * 2]
+    low, high = data[::2].count(0), data[1::2].count(0)
+    few, many = sorted((low, high))
+    if many < _ZEROS * (len(data) // 2) or few > many // 10:
+        return None
+    encoding = "utf-16-le" if high > low else "utf-16-be"
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(data)
+    except UnicodeDecodeError:
+        return None
+    return None if _CONTROL.search(text) else encoding
 
 
 def guess_encoding(data: bytes) -> str | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
-from rejoinder.corpora.forms.encodings import guess_encoding
+from rejoinder.corpora.forms.encodings import guess_encoding, guess_utf_16
 from rejoinder.corpora.forms.office_files import refuse_document
 from rejoinder.corpora.json_events import json_keys
 from rejoinder.corpora.limits import (
@@ -263,19 +263,20 @@ def find_encoding(data: bytes, name: str) -> str:
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if data.startswith(mark):
             return encoding
+    has_zeros = b"\0" in data
+    guess = guess_utf_16(data) if has_zeros else _guess_without_zeros(data)
+    if guess is not None:
+        return guess
+    number = data[: data.find(b"\0")].count(b"\n") + 1 if has_zeros else 1
+    raise InputError(f"{name}:{number}: binary data, or in no known encoding; a text file is read")
+
+
+def _guess_without_zeros(data: bytes) -> str | None:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
-        guess = None if b"\0" in data else guess_encoding(data)
-        if guess is not None:
-            return guess
-    else:
-        if b"\0" not in data:
-            return "utf-8"
-        if data[1:400:2].count(0) > 0.4 * len(data[1:400:2]):
-            return "utf-16-le"
-    number = data[: data.find(b"\0")].count(b"\n") + 1 if b"\0" in data else 1
-    raise InputError(f"{name}:{number}: binary data, or in no known encoding; a text file is read")
+        return guess_encoding(data)
+    return "utf-8"
 
 
 def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> str:

@@ -20,6 +20,7 @@ class ChatMessage:
     text: str
     time: float | None = None  # seconds since 1970, of the same clock in the whole file
     agent: bool | None = None  # whether an agent wrote it; None: the file does not say
+    bot: bool = False  # whether a program wrote it
 
 
 @dataclass(slots=True)
@@ -31,6 +32,15 @@ class Chat:
     endless: bool = False  # of a messenger, where the next conversation follows in the same chat
     names: list[str] = field(default_factory=list)  # of participants, besides the authors'
     known: int = 0  # messages at the beginning that an earlier chat has, too
+
+
+def omit_bots(chat: Chat) -> int:
+    """Remove the messages of bots if agents answer, too; return their number."""
+    if not any(message.agent and not message.bot for message in chat.messages):
+        return 0
+    count = len(chat.messages)
+    chat.messages = [message for message in chat.messages if not message.bot]
+    return count - len(chat.messages)
 
 
 def chat_name(value: object) -> str:

@@ -106,16 +106,17 @@ def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
     if not inputs:
         raise InputError(f"{corpus.name} reads files; name at least one")
     files = [_find_input(text) for text in inputs]
-    names = _names(file.path for file in files)
+    paths = [strip_compression(file.path).absolute() for file in files]
+    names = _names(paths)
+    stems = _stems({path: names.get(path, path.name) for path in paths})
     return [
-        dataclasses.replace(file, name=names.get(strip_compression(file.path).absolute(), ""))
-        for file in files
+        dataclasses.replace(file, name=names.get(path, ""), stem=stems[path])
+        for file, path in zip(files, paths, strict=True)
     ]
 
 
-def _names(files: Iterable[Path]) -> dict[Path, str]:
-    """Return the shortest distinct ends of the paths of files that share a file name."""
-    paths = {strip_compression(file).absolute() for file in files}
+def _names(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the shortest distinct ends of those paths that share a file name."""
     names: dict[Path, str] = {}
     alike = _alike({path: path.name for path in paths})
     length = 1
@@ -125,6 +126,12 @@ def _names(files: Iterable[Path]) -> dict[Path, str]:
         names.update(longer)
         alike = _alike(longer)
     return names
+
+
+def _stems(names: Mapping[Path, str]) -> dict[Path, str]:
+    """Return the names of files without suffixes, but for those that only the suffix tells."""
+    stems = {path: Path(name).with_suffix("").as_posix() for path, name in names.items()}
+    return stems | {path: names[path] for path in _alike(stems)}
 
 
 def _alike(names: Mapping[Path, str]) -> list[Path]:

@@ -25,6 +25,7 @@ _EDGE_TAG = search_pattern(
     r"^</?([a-zA-Z][\w-]*)(?:\s[^<>]*)?|</?([a-zA-Z][\w-]*)(?:\s[^<>]*)?>$"
 )  # at the beginning or end of a line
 _DATA = search_pattern(r"""^\s*-\s+[a-z_]+:\s|"\s*:\s*["\[{\d]|"\s*[}\]]""")
+_MARKED_OR_UTF_16 = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")
 _MOST_ASKING = 1 / 3  # of the lines: of more it is noted that they may be an FAQ
 
 
@@ -34,7 +35,7 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     Many questions, or marks of them and of answers, are noted: it may be an FAQ.
     """
     signs = _FaqSigns()
-    unsure = choice.encoding or sample.encoding in ("utf-16", "utf-8-sig", "utf-16-le")
+    unsure = choice.encoding or sample.encoding in _MARKED_OR_UTF_16
     encoding = choice.encoding or (sample.encoding if unsure else "utf-8")
     for number, line in sample.source.lines(encoding, reading):
         text = line.strip()

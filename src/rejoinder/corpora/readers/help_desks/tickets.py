@@ -13,11 +13,19 @@ from rejoinder.corpora.forms.choice import Choice
 from rejoinder.corpora.forms.source import Sample
 from rejoinder.corpora.json_values import dicts, json_values, texts_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import AUTOMATIC, Chat, ChatMessage, chat_name, sort_by_time
+from rejoinder.corpora.readers.chat import (
+    AUTOMATIC,
+    Chat,
+    ChatMessage,
+    chat_name,
+    omit_bots,
+    sort_by_time,
+)
 from rejoinder.corpora.readers.flags import PRIVATE_NOTES, HiddenMessages, is_hidden, is_yes
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.help_desks.fields import first_text
 from rejoinder.corpora.readers.repeats import REPEATED, Repeats
+from rejoinder.corpora.readers.sides import OF_BOTS
 from rejoinder.corpora.readers.times import parse_time
 
 _DELETED = "deleted messages"
@@ -43,6 +51,11 @@ def _add(chat: Chat, message: ChatMessage, reading: Reading) -> None:
         chat.messages.append(message)
     else:
         reading.drop("attachments and messages without a text")
+
+
+def _omit_bots(chat: Chat, reading: Reading) -> None:
+    if count := omit_bots(chat):
+        reading.drop(OF_BOTS, count)
 
 
 def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
@@ -128,14 +141,18 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             agent = author.get("type") in ("admin", "bot", "team")
             name = str(author.get("name") or author.get("id") or author.get("type") or "")
             text = first_text(part, ("body",))
-            _add(chat, ChatMessage(name, text, parse_time(part.get("created_at")), agent), reading)
+            time = parse_time(part.get("created_at"))
+            is_bot = author.get("type") == "bot"
+            _add(chat, ChatMessage(name, text, time, agent, is_bot), reading)
         sort_by_time(chat.messages)
+        _omit_bots(chat, reading)
         yield chat
 
 
 _OUTBOUND = "10"  # source of a Freshdesk ticket that an agent opens by e-mail
 _INCOMING = (0, "0", "incoming")
-_OUTGOING = (1, 3, "1", "3", "outgoing", "template")
+_TEMPLATES = (3, "3", "template")  # greetings, forms, surveys
+_OUTGOING = (1, "1", "outgoing", *_TEMPLATES)
 
 
 def _why_part_left_out(part: dict[str, Any], is_first: bool, repeats: Repeats) -> str:
@@ -174,6 +191,7 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     reading.notes += hidden.notes(sample.source)
     for chat in chats.values():
         sort_by_time(chat.messages)
+        _omit_bots(chat, reading)
         yield chat
 
 
@@ -194,7 +212,9 @@ def _message_of_chatwoot(message: dict[str, Any]) -> ChatMessage:
     sender = _dict(message.get("sender"))
     name = str(sender.get("name") or sender.get("id") or kind)
     time = parse_time(message.get("created_at"))
-    return ChatMessage(name, first_text(message, ("content",)), time, kind in _OUTGOING)
+    text = first_text(message, ("content",))
+    is_bot = kind in _TEMPLATES or sender.get("type") == "agent_bot"
+    return ChatMessage(name, text, time, kind in _OUTGOING, is_bot)
 
 
 def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
