@@ -46,7 +46,7 @@ _SAYS_ATTACHED = (
     r"ficheiro anexado|bestand bijgevoegd|dosya ekli|файл добавлен"
 )
 _ATTACHED = match_pattern(
-    rf"[{_MARKS}]*(?:<[^<>]{{3,60}}>|(?i:(?!www\.)[^\s/]{{1,120}}{_FILE_SUFFIX} \([^()]{{3,40}}\)|"
+    rf"[{_MARKS}]*+(?:<[^<>]{{3,60}}>|(?i:(?!www\.)[^\s/]{{1,120}}{_FILE_SUFFIX} \([^()]{{3,40}}\)|"
     rf"\S.{{0,120}}{_FILE_SUFFIX} \((?:{_SAYS_ATTACHED})\))|null)"
 )
 _EDITED = search_pattern(
