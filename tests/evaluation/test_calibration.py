@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from rejoinder.evaluation import plots
-from rejoinder.evaluation.plots import (
+from rejoinder.evaluation.coverage import (
     at_threshold,
     calibration_error,
     coverage_curve,
-    draw_calibration,
     for_precision,
 )
+from rejoinder.evaluation.plots import draw_calibration
 
 P = np.array([0.9, 0.9, 0.62, 0.1, 1.0])
 RIGHT = np.array([True, False, True, False, True])

@@ -15,7 +15,7 @@ from rejoinder.cli.shell import emit
 from rejoinder.progress import counted, track
 
 if TYPE_CHECKING:
-    from rejoinder.evaluation.plots import Probabilities, Right
+    from rejoinder.evaluation.coverage import Probabilities, Right
 
 THRESHOLDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 PRECISION = 0.9
@@ -102,13 +102,15 @@ def calibrate(
 
 def _figures(probabilities: Probabilities, right: Right) -> dict[str, Any]:
     """Return how well the best replies' probabilities match how often they are right."""
-    from rejoinder.evaluation import plots
+    from rejoinder.evaluation import coverage
 
-    precise = plots.for_precision(probabilities, right, PRECISION)
-    thresholds = [plots.at_threshold(probabilities, right, threshold) for threshold in THRESHOLDS]
+    precise = coverage.for_precision(probabilities, right, PRECISION)
+    thresholds = [
+        coverage.at_threshold(probabilities, right, threshold) for threshold in THRESHOLDS
+    ]
     return {
-        "calibration_error": plots.calibration_error(probabilities, right),
-        "bins": [part._asdict() for part in plots.bins(probabilities, right)],
+        "calibration_error": coverage.calibration_error(probabilities, right),
+        "bins": [part._asdict() for part in coverage.bins(probabilities, right)],
         "thresholds": [  # nothing answered has no precision, and JSON no NaN
             {**point._asdict(), "precision": point.precision if point.coverage else None}
             for point in thresholds
