@@ -30,6 +30,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.serving import edits
 from rejoinder.serving.app import make_app
 from rejoinder.serving.server_settings import ServerSettings
+from rejoinder.serving.wire import requests
 from rejoinder.serving.worker.answers import Answers
 from rejoinder.stores.store import StaleError
 from rejoinder.serving.worker.sources import Sources
@@ -271,6 +272,17 @@ def test_candidates_are_added_listed_deleted_and_stay(client, sources):
     assert pages == [[*range(8)], [*range(8, 16)], [16, 17, 18, 19, 21]]
     assert page["total"] == 21
     assert [candidate.text for _, candidate in Index.open(sources.index, HashEncoder())][-1] == "newer"
+
+
+def test_null_is_absent_in_a_request_for_replies(client):
+    server = client()
+    body = {"messages": [TEXTS[3]]}
+    absent = dict.fromkeys(requests.RepliesRequest.model_fields.keys() - body.keys())
+    plain = server.post("/v1/replies", json=body).json()
+    answer = server.post("/v1/replies", json=body | absent)
+    assert (answer.status_code, answer.json() | {"answer": ""}) == (200, plain | {"answer": ""})
+    assert server.post("/v1/replies", json={"messages": None}).status_code == 422
+    assert server.post("/v1/replies", json=body | {"colour": None}).status_code == 422
 
 
 def test_what_others_change_is_seen_and_a_new_model_after_a_reload(client, sources, monkeypatch, caplog):

@@ -12,6 +12,7 @@ import pytest
 from rejoinder.errors import InputError
 from rejoinder.serving.app import PAGE
 from rejoinder.serving.worker.answers import Answers
+from rejoinder.serving.desk.events import Chatwoot, Generic
 from rejoinder.serving.guard import MOST_BYTES, WATCHED, Keys
 from rejoinder.serving.http.logs import JsonLines
 from tests.serving.conftest import running
@@ -126,6 +127,11 @@ def test_keys_come_from_the_environment():
     for key in ("", "short", "schlüssel" * 4):
         with pytest.raises(InputError, match="openssl rand"):
             Keys.from_environment({"REJOINDER_WRITE_KEY": key})
+
+
+@pytest.mark.parametrize("holder", [Keys(b"SECRET", b"SECRET"), Chatwoot("SECRET", 1), Generic("SECRET")])
+def test_no_secret_is_shown_in_a_traceback(holder):
+    assert "SECRET" not in repr(holder)
 
 
 @pytest.mark.parametrize(

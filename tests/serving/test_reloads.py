@@ -67,3 +67,12 @@ def test_a_reload_that_takes_long_goes_on_alone(client, monkeypatch):
     assert begun == [0], "a second reload ran beside the first, or after it"
     assert until(lambda: server.post("/admin/reload").status_code == 200) < 10
     assert len(begun) == 2
+
+
+def test_several_workers_are_not_reloaded_where_there_are_no_signals(client, monkeypatch):
+    """As on Windows."""
+    server = client(workers=2)
+    monkeypatch.delattr("signal.SIGHUP", raising=False)
+    answer = server.post("/admin/reload")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+    assert answer.json()["error"]["message"].endswith("restart the server")

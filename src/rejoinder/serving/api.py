@@ -15,6 +15,7 @@ from rejoinder.errors import InputError, RejoinderError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving.background import Background
 from rejoinder.serving.changes import Changes
+from rejoinder.serving.http.errors import error_answer
 from rejoinder.serving.http.exchange import CURRENT
 from rejoinder.serving.http.logs import logger
 from rejoinder.serving.latest import Latest
@@ -155,6 +156,10 @@ class Api:
     async def reload(self) -> Any:
         """Open index and models again, while the old ones go on answering."""
         if self.settings.workers > 1:  # the parent replaces its workers one by one
+            if not hasattr(signal, "SIGHUP"):
+                return error_answer(
+                    400, "Windows reloads no server of several workers; restart the server"
+                )
             os.kill(os.getppid(), signal.SIGHUP)
             return json_answer({"status": "reloading"}, 202)
         # the server's own: it goes on without a request that is late, and others wait for it too

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rejoinder.errors import InputError
@@ -59,8 +59,8 @@ class Keys:
     Without any key everybody may do everything.
     """
 
-    read: bytes | None = None
-    write: bytes | None = None
+    read: bytes | None = field(default=None, repr=False)
+    write: bytes | None = field(default=None, repr=False)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Keys:

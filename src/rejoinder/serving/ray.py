@@ -77,7 +77,7 @@ def app(options: Options) -> Any:
         ]
         return made
 
-    # One request more than may wait reaches the replica, whose queue then answers 429.
+    # Twice as many requests as may wait reach a replica: its queue answers 429 to those beyond it.
     replica = serve.deployment(
         name="rejoinder", num_replicas=options.replicas, max_ongoing_requests=2 * options.queue
     )

@@ -18,7 +18,7 @@ PAUSES = (0.5, 2.0)  # seconds before each further attempt
 
 ANSWER_BYTES = 64 << 10
 
-_AGAIN = frozenset((429, 502, 503, 504))
+_AGAIN = frozenset((429, 503))  # a proxy sends 502 and 504 also where the desk has the note
 
 
 class NoteError(RejoinderError):

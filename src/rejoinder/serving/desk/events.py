@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rejoinder.retrieval.replies import Reply
@@ -39,7 +39,7 @@ class Event(NamedTuple):
 class Chatwoot:
     """Chatwoot, from 4.11.2 on, which signs its webhooks."""
 
-    token: str  # of an agent, or of an agent bot
+    token: str = field(repr=False)  # of an agent, or of an agent bot
     prefix: str = "x-chatwoot"  # of its signature's headers
 
     def read(self, payload: Mapping[str, Any]) -> Event | None:
@@ -85,7 +85,7 @@ class Chatwoot:
 class Generic:
     """Any other desk: events of five fields, and notes as JSON that is signed as the events are."""
 
-    secret: str
+    secret: str = field(repr=False)
     prefix: str = "x-rejoinder"
 
     def read(self, payload: Mapping[str, Any]) -> Event:

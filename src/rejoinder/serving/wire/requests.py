@@ -187,6 +187,20 @@ class RepliesRequest(Request):
     index: Literal["first", "second"] = "first"
     """Index to use if the server has two (--beside)."""
 
+    @staticmethod
+    def read(body: object) -> tuple[object, list[str]]:
+        """Return a body without fields that are null, which are absent; see `Request.read`.
+
+        `minimum_confidence` stays: null asks for replies without the server's own minimum.
+        """
+        if not isinstance(body, dict):
+            return body, []
+        absent = RepliesRequest.model_fields.keys() - {"messages", "minimum_confidence"}
+        kept = {
+            name: value for name, value in body.items() if value is not None or name not in absent
+        }
+        return kept, []
+
 
 class EmbeddingsRequest(Request):
     """Texts to encode, in the form of OpenAI's clients."""

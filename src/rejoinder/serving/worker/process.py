@@ -104,7 +104,7 @@ class ComputingProcess:
 
     def _watch(self) -> None:
         """Start another process whenever this one has ended by itself."""
-        while not self._closing:
+        while True:
             wait([self._process.sentinel])
             self._process.join()
             with self._lock:
