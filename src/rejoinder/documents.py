@@ -5,6 +5,8 @@ Objects show themselves as well: one line as text, a table in a notebook.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,6 +89,12 @@ class Document:
             f"<title>{html.escape(self.title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
             f"{self.article()}</body>\n</html>\n"
         )
+
+    @staticmethod
+    def style_digest() -> str:
+        """Return by what a Content-Security-Policy allows the style of the HTML file."""
+        digest = hashlib.sha256(f"\n{STYLE}".encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
 
     def article(self) -> str:
         """Return the report as HTML to stand in a page, which has the styles."""

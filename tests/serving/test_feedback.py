@@ -1,7 +1,9 @@
 """Feedback over HTTP: by an answer's id or by the conversation, under the write key."""
 
 import asyncio
+import base64
 import errno
+import hashlib
 import sqlite3
 import time
 from pathlib import Path
@@ -146,6 +148,15 @@ def test_a_choice_becomes_an_example_at_once_or_later(answers, monkeypatch, when
             return False
 
     assert asyncio.run(run()) == (when == "at-once")
+
+
+def test_browsers_show_the_report_with_its_style(client):
+    answer = client().get("/v1/report?form=html")
+    style = answer.text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    [policy] = answer.headers.get_list("content-security-policy")
+    assert f"style-src 'sha256-{digest}'" in policy
+    assert "default-src 'self'; frame-ancestors 'none'" in policy
 
 
 def test_the_report_wants_the_write_key_and_has_three_forms(client, answers):

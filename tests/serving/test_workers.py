@@ -12,13 +12,15 @@ import textwrap
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import rejoinder
 from rejoinder.retrieval.index import Index
+from rejoinder.serving.bounds import configure
 from rejoinder.serving.server_processes import ReportedStart
-from rejoinder.serving.supervisor import RESTART
+from rejoinder.serving.supervisor import RESTART, Supervisor
 from rejoinder.stores.store import UnreachableError
 from tests.servers import free_port, until
 
@@ -144,3 +146,22 @@ def test_a_worker_reports_why_its_start_fails():
     with pytest.raises(UnreachableError):
         asyncio.run(ReportedStart(application, reports)({"type": "lifespan"}, nothing, nothing))
     assert isinstance(reports.get_nowait(), UnreachableError)
+
+
+def test_the_queue_of_a_worker_that_has_ended_is_not_counted(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    observe = "from rejoinder.serving.responses import Metrics; Metrics().observe_batch(1, 0.1, 7)"
+    worker = subprocess.Popen([sys.executable, "-c", observe])
+    worker.wait(60)
+    read = "from rejoinder.serving.responses import Metrics; print(Metrics().text('i', 'm', 1).decode())"
+    monkeypatch.setattr(Supervisor, "_answers", lambda _, process: process.exitcode is None)
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "signal", lambda *_: None)
+        supervisor = Supervisor(configure(None, workers=2), [])
+    supervisor.should_exit.set()  # it starts no other one
+    for code in (None, 0):
+        supervisor.processes = [SimpleNamespace(pid=worker.pid, exitcode=code)]
+        supervisor.keep_subprocess_alive()
+    told = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=True).stdout
+    assert "rejoinder_batch_jobs_count 1.0" in told
+    assert "rejoinder_queue 7" not in told

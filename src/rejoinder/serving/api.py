@@ -11,11 +11,12 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from rejoinder.documents import Document
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving.background import Background
 from rejoinder.serving.changes import Changes
-from rejoinder.serving.http.errors import error_answer
+from rejoinder.serving.http.errors import POLICY, error_answer
 from rejoinder.serving.http.exchange import CURRENT
 from rejoinder.serving.http.logs import logger
 from rejoinder.serving.latest import Latest
@@ -151,7 +152,8 @@ class Api:
         if form == "json":
             return json_answer(report.usage)
         text = report.html if form == "html" else report.markdown
-        return plain_response()(text, media_type=f"text/{form}; charset=utf-8")
+        policy = {"content-security-policy": f"{POLICY}; style-src {Document.style_digest()}"}
+        return plain_response()(text, headers=policy, media_type=f"text/{form}; charset=utf-8")
 
     async def reload(self) -> Any:
         """Open index and models again, while the old ones go on answering."""

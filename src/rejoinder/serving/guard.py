@@ -309,8 +309,10 @@ class Guard:
         async def answer(message: Scope) -> None:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
-                own = [*SAFE_HEADERS, (b"x-request-id", exchange.request_id.encode())]
-                message = {**message, "headers": [*message["headers"], *own]}
+                headers = [*message["headers"], (b"x-request-id", exchange.request_id.encode())]
+                present = {name for name, _ in headers}
+                headers += [header for header in SAFE_HEADERS if header[0] not in present]
+                message = {**message, "headers": headers}
             await send(message)
             if message["type"] == "http.response.body" and not message.get("more_body"):
                 exchange.is_answered = True

@@ -33,6 +33,14 @@ def json_answer(value: Any, status: int = 200) -> Any:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
+def forget_worker(pid: int | None) -> None:
+    """Leave a worker that has ended out of the sums over those that live."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
 class Metrics:
     """Requests, latencies, batches, the queue, and the names of model and index."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from rejoinder.serving.http.logs import logger
+from rejoinder.serving.responses import forget_worker
 
 RESTART = 5.0  # seconds between two starts of a worker that cannot begin
 LOOK = 0.5  # seconds after which a signal to end is noticed
@@ -28,6 +29,7 @@ class Supervisor(Multiprocess):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._restarted_at: dict[int, float] = {}  # by the numbers of workers, `time.monotonic`
+        self._alive: set[int | None] = set()  # process ids
 
     def keep_subprocess_alive(self) -> None:
         """Replace the workers that have ended, or hang."""
@@ -45,6 +47,14 @@ class Supervisor(Multiprocess):
             new.start()
             self._restarted_at[number] = now
             self.processes[number] = new
+        self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        """Leave out of the metrics the workers that have ended since, or were replaced."""
+        alive = {process.pid for process in self.processes if process.exitcode is None}
+        for pid in self._alive - alive:
+            forget_worker(pid)
+        self._alive = alive
 
     def _answers(self, process: Process) -> bool:
         """Return whether a worker answers; wait until it does or ends, or the server ends."""

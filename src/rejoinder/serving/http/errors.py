@@ -8,12 +8,10 @@ from typing import Any
 from rejoinder.serving.http.exchange import CURRENT, Send
 from rejoinder.serving.http.retries import retry_headers
 
-SAFE_HEADERS = [
+POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+SAFE_HEADERS = [  # of answers that have none of the same name
     (b"cache-control", b"no-store"),
-    (
-        b"content-security-policy",
-        b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    ),
+    (b"content-security-policy", POLICY.encode()),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
