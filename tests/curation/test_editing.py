@@ -62,6 +62,17 @@ def test_an_edited_text_is_encoded_and_keeps_its_position(editor, index):
     np.testing.assert_allclose(again.vectors([3], of_texts=True), fresh.vectors([3], of_texts=True), atol=1e-6)
 
 
+def test_an_edit_that_changes_nothing_is_not_made(editor, index):
+    before = index.manifest
+    reply = REPLIES[1]
+    for fields in ({"text": reply.text}, {"title": "money"}, {"examples": list(reply.examples)}, {"payload": {"id": 2}}, {}):
+        change = editor.edit(1, **fields)
+        assert (change.id, change.before, change.after, change.new_examples) == (0, {}, {}, 0)
+    assert index.manifest == before
+    assert not changes(log_of(index).database)
+    assert editor.edit(1, payload={"id": 2.0}).id == 1
+
+
 @pytest.mark.parametrize("encoder", [WordEncoder])
 def test_texts_alone_are_edited_without_a_head(tmp_path, encoder):
     index = Index.build(encoder(), ["one", "two"], tmp_path / "plain")

@@ -167,6 +167,21 @@ def test_old_entries_go_by_themselves_and_the_oldest_of_too_many(log, monkeypatc
     assert len(fresh) <= 15
 
 
+def test_only_as_many_go_as_are_too_many_wherever_numbers_are_missing(log, monkeypatch, postgres_store):
+    Index.build(HashEncoder(), ["a"], postgres_store)
+    for own in (log, FeedbackLog(postgres_store)):
+        own.append([entry(at) for at in range(10)])
+        ids = [each.id for each in own]
+        own.delete(ids=ids[4:9])
+        monkeypatch.setattr(feedback, "MOST_ENTRIES", 5)
+        own.tidy()
+        assert [each.id for each in own] == [*ids[:4], ids[9]]
+        own.append([entry(10)])
+        own.tidy()
+        assert [each.id for each in own][:4] == [*ids[1:4], ids[9]]
+        monkeypatch.setattr(feedback, "MOST_ENTRIES", 1000)
+
+
 def test_entries_are_deleted_on_demand_and_their_bytes_too(log):
     start = time.time() - 100
     for at in range(10):

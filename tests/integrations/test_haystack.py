@@ -64,6 +64,14 @@ def test_nothing_to_rank_and_fewer_than_asked(model):
     assert RejoinderDocumentEmbedder(model).run([]) == {"documents": []}
 
 
+def test_a_document_without_a_score_is_worse_than_one_with_a_negative_score(model):
+    documents = [Document(id="1", content="a b"), Document(id="1", content="a b c", score=-0.5),
+                 Document(id="1", content="d")]  # fmt: skip
+    for some in (documents, documents[::-1]):
+        [found] = RejoinderRanker(model).run("a b", some)["documents"]
+        assert found.content == "a b c"
+
+
 def test_components_refuse_what_is_not_theirs_and_rank_an_id_once(model):
     with pytest.raises(TypeError, match="for a text use RejoinderTextEmbedder"):
         RejoinderDocumentEmbedder(model).run("a text")

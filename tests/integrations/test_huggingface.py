@@ -82,5 +82,8 @@ def test_what_the_hub_has_not_or_refuses_is_one_line(hub, model):
         match=re.escape("team/x could not be written to the Hugging Face Hub: 401 Unauth"),
     ):
         save_to_hub(model, "team/x")
+    hub.create_repo.side_effect = OSError()
+    with pytest.raises(InputError, match=r"team/x could not be written to the Hugging Face Hub: OSError$"):
+        save_to_hub(model, "team/x")
     with pytest.raises(InputError, match="no model 'nowhere'"):
         save_to_hub("nowhere", "team/x")

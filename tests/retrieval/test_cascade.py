@@ -53,6 +53,19 @@ def test_equal_scores_keep_the_order_of_the_first_search(index):
     assert [reply.position for reply in Cascade(index, Same()).search([["a fish"]], k=5)[0]] == first
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint64, np.int8, np.float16])
+def test_scores_of_any_type_of_numbers_are_ordered(index, kind):
+    class Kind(ByLength):
+        def score(self, contexts, candidates):
+            shape = super().score(contexts, candidates).shape
+            return np.broadcast_to(np.arange(shape[1]), shape).astype(kind)
+
+    first = [reply.position for reply in index.search([["a fish"]], k=5)[0]]
+    [found] = Cascade(index, Kind()).search([["a fish"]], k=5)
+    assert [reply.position for reply in found] == first[::-1]
+    assert [reply.score for reply in found] == [4, 3, 2, 1, 0]
+
+
 def test_rerank_is_an_option_of_a_search_too(index):
     slow = ByLength()
     [found] = Cascade(index, slow, rerank=3).search([["a cat"]], k=2, rerank=5)

@@ -1,5 +1,6 @@
 """One at a time changes an index; who has locked it changes it several times, and others wait."""
 
+import asyncio
 import contextlib
 import pickle
 import threading
@@ -98,6 +99,26 @@ def test_who_has_the_lock_changes_the_index_as_often_as_it_likes(index):
     found = Index.open(other, HashEncoder())
     assert found.add(["fifth"]) == range(3, 4)
     assert [reply.text for _, reply in found] == ["second", "fourth", "fifth"]
+
+
+def test_a_task_that_begins_while_its_thread_has_the_lock_does_not_have_it(index):
+    released = threading.Event()
+
+    def take():
+        assert released.wait(60)
+        with index.store.lock(0):
+            pass
+
+    async def begin_within():
+        with index.store.lock():
+            task = asyncio.ensure_future(asyncio.to_thread(take))
+            await asyncio.sleep(0.1)  # it begins
+        with Holder(index.store):
+            released.set()
+            with pytest.raises(BusyError):
+                await task
+
+    asyncio.run(begin_within())
 
 
 def test_changes_of_many_are_made_one_after_the_other(index):

@@ -36,6 +36,14 @@ def test_a_reply_is_edited_found_and_the_edit_undone(client, sources):
     assert [(each["change"], each["undone"]) for each in listed] == [(2, False), (1, True)]
 
 
+def test_an_edit_that_changes_nothing_is_answered_and_stands_in_no_list(client):
+    server = client()
+    for _ in range(2):
+        made = edit(server, replace={"position": 3, "text": TEXTS[3]})
+        assert (made["change"], made["replies"]) == (0, [])
+    assert server.get("/v1/edits").json()["changes"] == []
+
+
 def test_replies_are_merged_and_examples_moved(client, sources):
     server = client()
     server.post("/v1/examples", json={"position": 4, "examples": ["one question", ["Hi!", "another one"]]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from rejoinder.retrieval.encoding.batches import as_candidate, as_candidates, as
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.turns import clean_context
 from rejoinder.stores.log.change_table import ChangeKind, State
+from rejoinder.stores.writing import to_line
 
 EDITED = ("text", "payload", "title", "examples")
 """Fields of a reply that `Editor.edit` takes."""
@@ -66,7 +68,8 @@ class Editor:
     def edit(self, position: int, **fields: Any) -> Change:
         """Change text, title, payload or examples of a reply; see `Candidate`.
 
-        `examples` are all that it is to have; those that were learned stay so.
+        `examples` are all that it is to have; those that were learned stay so. An edit that changes
+        nothing is not made: it has the number 0 and no replies.
 
         Raises:
             InputError: there is no such reply or field, or a value is of another type.
@@ -86,6 +89,8 @@ class Editor:
         if isinstance(edited.text, str) and not edited.text.strip():
             raise InputError("a reply needs a text; retire it instead")
         new = as_candidate(edited)
+        if to_line(new, position) == to_line(old, position):
+            return Change(0, time.time(), "edit", {}, {}, undone=False)
         return self._change("edit", {position: new})
 
     def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> list[Change]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,11 @@ def _distinct(documents: list[Document]) -> list[Document]:
     best: dict[str, Document] = {}
     for document in documents:
         known = best.get(document.id)
-        if known is None or (document.score or 0.0) > (known.score or 0.0):
+        if known is None or _own_score(document) > _own_score(known):
             best[document.id] = document
     return list(best.values())
+
+
+def _own_score(document: Document) -> float:
+    """Return the score of a document; one without is worse than any, as Haystack has it."""
+    return -math.inf if document.score is None else document.score

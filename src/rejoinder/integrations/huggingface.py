@@ -15,7 +15,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from rejoinder.encoders.folders import CARD, FOLDER, find
 from rejoinder.encoders.persistence import whole_config
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, reason_of
 
 METADATA = ModelCardData(
     library_name="rejoinder", pipeline_tag="text-ranking", tags=["response-selection"]
@@ -53,7 +53,6 @@ def save_to_hub(
             ).repo_url
         )
     except (HfHubHTTPError, HFValidationError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"{repository} could not be written to the Hugging Face Hub: {reason}"
+            f"{repository} could not be written to the Hugging Face Hub: {reason_of(error)}"
         ) from error

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from rejoinder.arrays import FloatArray
 from rejoinder.checks import check_count
 from rejoinder.conversations import Context, Conversation
 from rejoinder.encoders.protocol import Ranker
@@ -16,6 +15,7 @@ from rejoinder.retrieval.options import RERANKED, SearchOptions
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.search import Searchable, Searcher
 from rejoinder.retrieval.turns import Reading
+from rejoinder.stores.scan import Scores
 
 
 class Cascade(Searchable):
@@ -72,9 +72,9 @@ def answered(readings: Sequence[Reading], found: Sequence[list[Reply]]) -> list[
 
 def score_lists(
     ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]
-) -> list[FloatArray]:
+) -> list[Scores]:
     """Return the scores of each context's own texts, whose numbers may differ."""
-    scores = [np.zeros(0, dtype=np.float32)] * len(lists)
+    scores = [np.zeros(0)] * len(lists)
     for size in {len(texts) for texts in lists if texts}:  # a ranker takes lists of one length
         rows = [row for row, texts in enumerate(lists) if len(texts) == size]
         own = np.asarray(
@@ -89,5 +89,5 @@ def score_lists(
                 "the model gives no score for some replies; its training may have diverged"
             )
         for row, values in zip(rows, own, strict=True):
-            scores[row] = values
+            scores[row] = values.astype(np.float64)  # others are ordered wrongly by `-values`
     return scores

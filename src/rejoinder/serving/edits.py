@@ -115,7 +115,8 @@ def edit(answers: Answers, requests: list[Asked]) -> list[Change | Exception]:
     def edit_one(index: Index, new: Sequence[Asked]) -> list[Result]:
         [asked] = new
         method, values = asked.item
-        return [_result(method(Editor(index, answers.log, [asked.ticket]), **values))]
+        change = method(Editor(index, answers.log, [asked.ticket]), **values)
+        return [_result(change) if change.id else _remembered(answers.log, asked.ticket)]
 
     results = _one_by_one(answers, requests, edit_one)
     store = answers.index.store

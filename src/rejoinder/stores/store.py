@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from typing import Protocol
 
 from rejoinder.arrays import FloatArray
@@ -29,7 +29,14 @@ from rejoinder.stores.segments import Segment
 
 PATIENCE = 10.0  # seconds for which a change waits for another process
 
-_HELD: ContextVar[tuple[Store, ...]] = ContextVar("stores that this thread has locked", default=())
+
+class _Held(threading.local):
+    """The stores that a thread has locked; no context, which tasks of other threads inherit."""
+
+    stores: tuple[Store, ...] = ()
+
+
+_HELD = _Held()
 
 
 class UnreachableError(RejoinderError, OSError):
@@ -120,21 +127,21 @@ class Store(ABC):
 
     @contextlib.contextmanager
     def lock(self, seconds: float | None = None) -> Iterator[None]:
-        """Keep others from changing the index; whoever has the lock already goes on with it.
+        """Keep others from changing the index; the thread that has the lock goes on with it.
 
         Raises:
             BusyError: somebody else has had it for so many seconds. None: for `PATIENCE`.
         """
-        held = _HELD.get()
+        held = _HELD.stores
         if any(store is self for store in held):
             yield
             return
         with self._alone(PATIENCE if seconds is None else seconds):
-            token = _HELD.set((*held, self))
+            _HELD.stores = (*held, self)
             try:
                 yield
             finally:
-                _HELD.reset(token)
+                _HELD.stores = held
 
     @abstractmethod
     def _alone(self, seconds: float) -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.cascade import score_lists
 from rejoinder.serving.worker.answers import Answers
-from rejoinder.stores.scan import all_scores
+from rejoinder.stores.scan import Scores, all_scores
 from rejoinder.text.tokenizer import encode_messages
 
 
@@ -35,7 +35,7 @@ def document_vectors(answers: Answers, texts: list[list[str]]) -> list[tuple[Flo
 
 def document_scores(
     answers: Answers, pairs: list[tuple[str, list[str]]]
-) -> list[tuple[FloatArray, int]]:
+) -> list[tuple[Scores, int]]:
     """Score texts, (n,) for each message, with the slow model if there is one; and tokens."""
     contexts = [[message] for message, _ in pairs]
     texts = [documents for _, documents in pairs]

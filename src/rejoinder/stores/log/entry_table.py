@@ -151,9 +151,10 @@ def delete(connection: Connection, conditions: Conditions) -> int:
 
 
 def delete_all_but(connection: Connection, most: int) -> int:
-    """Delete all but so many of the newest entries; return how many."""
-    query = "DELETE FROM entry WHERE id <= (SELECT max(id) FROM entry) - ?"
-    return connection.execute(query, (most,)).rowcount
+    """Delete all but so many of the newest entries, at least one; return how many."""
+    oldest = "SELECT id FROM entry ORDER BY id DESC LIMIT 1 OFFSET ?"
+    query = f"DELETE FROM entry WHERE id < ({oldest})"  # noqa: S608 (a constant)
+    return connection.execute(query, (most - 1,)).rowcount
 
 
 def delete_before(connection: Connection, time: float) -> int:
