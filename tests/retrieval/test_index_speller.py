@@ -65,13 +65,13 @@ def test_a_change_reads_new_replies_alone(tmp_path, monkeypatch):
     index = Index.build(HashEncoder(), [f"lamp {number}" for number in range(50)], tmp_path / "index")
     speller = index._make_speller()
     read = []
-    candidate = Segment.candidate
+    candidates = Segment.candidates
 
-    def counted(self, row):
-        read.append(row)
-        return candidate(self, row)
+    def counted(self, rows):
+        read.extend(rows)
+        return candidates(self, rows)
 
-    monkeypatch.setattr(Segment, "candidate", counted)
+    monkeypatch.setattr(Segment, "candidates", counted)
     index.add(["zyrkonia"])
     index.delete([7])
     read.clear()
