@@ -21,6 +21,17 @@ READ, WRITE = "read-key-of-16-letters", "write-key-of-16-letters"
 ASK, NEW = {"messages": ["secret words"]}, {"candidates": ["secret reply"]}
 
 
+def asking():
+    """The scope of a request for replies."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/replies",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+    }
+
+
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
@@ -326,19 +337,10 @@ def test_what_takes_too_long_ends(answers, parts, status, monkeypatch):
                     await asyncio.sleep(60)
                 return message
 
-            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-            scope = {
-                "type": "http",
-                "method": "POST",
-                "path": "/v1/replies",
-                "query_string": b"",
-                "headers": headers,
-            }
-
             async def send(message):
                 sent.append(message)
 
-            await app(scope, receive, send)
+            await app(asking(), receive, send)
 
     asyncio.run(run())
     assert sent[0]["status"] == status
@@ -376,16 +378,8 @@ def test_a_client_that_goes_away_after_a_slow_body_is_no_longer_computed_for(ans
             async def send(message):
                 status.append(message.get("status"))
 
-            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-            scope = {
-                "type": "http",
-                "method": "POST",
-                "path": "/v1/replies",
-                "query_string": b"",
-                "headers": headers,
-            }
             begin = time.monotonic()
-            await client._transport.app(scope, receive, send)
+            await client._transport.app(asking(), receive, send)
             return time.monotonic() - begin
 
     assert asyncio.run(run()) < 0.45
@@ -408,15 +402,7 @@ def test_a_client_that_goes_away_is_no_longer_computed_for(answers, monkeypatch)
                     return {"type": "http.disconnect"}
                 return message
 
-            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-            scope = {
-                "type": "http",
-                "method": "POST",
-                "path": "/v1/replies",
-                "query_string": b"",
-                "headers": headers,
-            }
-            second = asyncio.create_task(app(scope, receive, None))
+            second = asyncio.create_task(app(asking(), receive, None))
             await asyncio.sleep(0.15)
             assert len(api.search_queue) == 1
             gone.set()
@@ -441,15 +427,7 @@ def test_a_client_that_goes_away_while_it_sends_is_answered_nothing(answers):
             async def receive():
                 return next(waiting)
 
-            headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-            scope = {
-                "type": "http",
-                "method": "POST",
-                "path": "/v1/replies",
-                "query_string": b"",
-                "headers": headers,
-            }
-            await client._transport.app(scope, receive, None)
+            await client._transport.app(asking(), receive, None)
             return (await client.get("/metrics")).text
 
     assert 'route="/v1/replies",status="499"} 1.0' in asyncio.run(run())

@@ -63,11 +63,12 @@ _UNITS = match_pattern(r"(?:[A-Za-z]?m)?[²³]+|[A-Za-z]{0,2}[ªº]+|[¹½¼¾]+
 def guess_utf_16(data: bytes) -> str | None:
     """Return the encoding of UTF-16 without a mark, by its zero bytes; None if it is none."""
     data = data[: _SAMPLE // 2 * 2]
-    low, high = data[::2].count(0), data[1::2].count(0)
-    few, many = sorted((low, high))
-    if many < _ZEROS * (len(data) // 2) or few > many // 10:
+    even = data[::2].count(0)
+    odd = data[1::2].count(0)
+    most = max(even, odd)
+    if most < _ZEROS * (len(data) // 2) or min(even, odd) > most // 10:
         return None
-    encoding = "utf-16-le" if high > low else "utf-16-be"
+    encoding = "utf-16-le" if odd > even else "utf-16-be"
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(data)
     except UnicodeDecodeError:
